@@ -1,0 +1,96 @@
+# ncbench and nanochat. `make help` lists the targets; README.md has the two commands to start with.
+#
+# Every .c file in a component's folder belongs to it: adding a file needs no change here.
+#   common <- kernels <- workload      (bin/nanochat)
+#   common <- runtimes <- harness      (bin/ncbench)
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+VERSION := 0.1.0
+CONFIG ?= release
+BUILD ?= build/$(CONFIG)
+# Where the two programs go: bin/ for the release build, inside the build folder for the others.
+BIN ?= $(if $(filter release,$(CONFIG)),bin,$(BUILD)/bin)
+PREFIX ?= /usr/local
+
+all: programs
+
+include mk/features.mk
+include mk/flags.mk
+
+# ---- components --------------------------------------------------------------------------------
+common_SRC := $(wildcard common/*.c)
+kernels_SRC := $(wildcard kernels/*.c kernels/cpu/*.c)
+workload_SRC := $(filter-out workload/main.c,$(wildcard workload/*.c))
+runtimes_SRC := $(wildcard runtimes/*.c)
+harness_SRC := $(filter-out harness/main.c,$(wildcard harness/*.c harness/*/*.c))
+COMPONENTS := common kernels workload runtimes harness
+
+object = $(patsubst %.c,$(BUILD)/%.o,$(1))
+define component
+$(BUILD)/lib$(1).a: $(call object,$($(1)_SRC))
+	$$(call say,AR,$$@)
+	@rm -f $$@
+	$$(Q)$$(AR) rcsD $$@ $$^
+endef
+$(foreach c,$(COMPONENTS),$(eval $(call component,$(c))))
+
+WORKLOAD_LIBS := $(foreach c,workload kernels common,$(BUILD)/lib$(c).a)
+HARNESS_LIBS := $(foreach c,harness runtimes common,$(BUILD)/lib$(c).a)
+
+programs: $(BIN)/nanochat $(BIN)/ncbench
+	@$(feature_report)
+
+$(BIN)/nanochat: $(BUILD)/workload/main.o $(WORKLOAD_LIBS)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WORKLOAD_LDLIBS)
+
+$(BIN)/ncbench: $(BUILD)/harness/main.o $(HARNESS_LIBS)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(HARNESS_LDLIBS)
+
+# The flags are part of every object's recipe: a change of flags rebuilds.
+$(BUILD)/flags.stamp: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(CC) $(CFLAGS) $(CPPFLAGS)' | cmp -s - $@ || printf '%s\n' '$(CC) $(CFLAGS) $(CPPFLAGS)' > $@
+
+$(BUILD)/kernels/%.o $(BUILD)/workload/%.o: CFLAGS += $(OPENMP_CFLAGS)
+$(BUILD)/kernels/%.o: CFLAGS += $(KERNEL_CFLAGS)
+
+$(BUILD)/%.o: %.c $(BUILD)/flags.stamp
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(CPPFLAGS) $(BANNED) -MMD -MP -c -o $@ $<
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+include mk/test.mk
+include mk/lint.mk
+include mk/quickstart.mk
+
+install: programs
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(BIN)/nanochat $(BIN)/ncbench $(DESTDIR)$(PREFIX)/bin/
+	$(BIN)/nanochat man > $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1
+	$(BIN)/ncbench man > $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/nanochat $(DESTDIR)$(PREFIX)/bin/ncbench
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1 $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
+
+clean:
+	rm -rf build bin
+
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+FORCE:
+.PHONY: all programs install uninstall clean help FORCE
+
+## make               both programs, optimised, with what this machine has (bin/)
+## make install       into PREFIX (default /usr/local), DESTDIR honoured
+## make clean         remove build/ and bin/

@@ -1,0 +1,47 @@
+# What this machine has. Each optional feature is auto | 1 | 0: auto takes it where it is found,
+# 1 makes it an error to lack it, 0 never looks. One line a feature is printed after the build.
+
+CC ?= cc
+ifeq ($(origin CC),default)
+CC := cc
+endif
+AR ?= ar
+PKG_CONFIG ?= pkg-config
+
+ifeq ($(filter clean help,$(MAKECMDGOALS)),)
+
+# need NAME: a required library, by its pkg-config name.
+need = $(if $(shell $(PKG_CONFIG) --exists $(1) && echo yes),,$(error $(1) is missing; run tools/install-deps run))
+
+ifeq ($(shell command -v $(PKG_CONFIG)),)
+$(error pkg-config is missing; run tools/install-deps run)
+endif
+$(foreach p,yaml-0.1 jansson hwloc nettle libpcre2-8 zlib,$(call need,$(p)))
+
+pc_cflags = $(shell $(PKG_CONFIG) --cflags $(1) 2>/dev/null)
+pc_libs = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
+
+# ---- BLAS: BLIS or OpenBLAS through CBLAS ------------------------------------------------------
+BLAS ?= auto
+BLAS_FOUND := $(or $(filter-out auto,$(BLAS)),$(firstword $(foreach p,blis openblas,$(shell $(PKG_CONFIG) --exists $(p) && echo $(p)))))
+ifeq ($(BLAS_FOUND),)
+$(error no CBLAS found (blis or openblas); run tools/install-deps run)
+endif
+
+# ---- CUDA --------------------------------------------------------------------------------------
+CUDA ?= auto
+NVCC ?= nvcc
+ifeq ($(CUDA),0)
+NVCC_PATH :=
+CUDA_WHY := CUDA=0
+else
+NVCC_PATH := $(shell command -v "$(NVCC)" 2>/dev/null)
+CUDA_WHY := nvcc not found
+ifeq ($(CUDA)$(NVCC_PATH),1)
+$(error CUDA=1 but nvcc was not found; put it on PATH or give NVCC=/path/to/nvcc)
+endif
+endif
+endif
+
+feature_report = \
+	printf '%-8s %-4s %s\n' BLAS yes '($(BLAS_FOUND))'

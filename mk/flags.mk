@@ -1,0 +1,33 @@
+# Flags. V=1 shows the commands; DEVELOPER=1 turns warnings into errors; NATIVE=1 tunes the kernels
+# for this very machine. No -Ofast and no -ffast-math: code here tests for NaN.
+
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),@:,@printf '  %-4s %s\n' $(1) $(2))
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 \
+	-Wpointer-arith -Wwrite-strings -Wundef -Wno-format-nonliteral
+ifeq ($(DEVELOPER),1)
+WARNINGS += -Werror
+endif
+
+OPT_release := -O2 -D_FORTIFY_SOURCE=2
+OPT_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT_tsan := -O1 -fsanitize=thread
+OPT_debug := -O0
+OPT_coverage := -O0 --coverage
+SANITIZE := $(filter -fsanitize=% --coverage,$(OPT_$(CONFIG)))
+
+OPENMP_CFLAGS := -fopenmp
+KERNEL_CFLAGS := $(if $(filter release,$(CONFIG)),-O3) $(if $(filter 1,$(NATIVE)),-march=native)
+
+BANNED := -include common/banned.h
+CPPFLAGS := -I. -D_GNU_SOURCE -DNCBENCH_VERSION='"$(VERSION)"' -DBUILD_CONFIG='"$(CONFIG)"' \
+	-DBLAS_NAME='"$(BLAS_FOUND)"' $(call pc_cflags,yaml-0.1 jansson hwloc nettle libpcre2-8 zlib $(BLAS_FOUND))
+CFLAGS := -std=gnu11 -g $(OPT_$(CONFIG)) $(WARNINGS) -fno-common -fstack-protector-strong \
+	-fvisibility=hidden -ffile-prefix-map=$(CURDIR)=.
+LDFLAGS := $(SANITIZE) -Wl,-z,relro,-z,now -Wl,--as-needed
+
+COMMON_LDLIBS := $(call pc_libs,jansson nettle hwloc) -lm -pthread
+WORKLOAD_LDLIBS := $(call pc_libs,$(BLAS_FOUND) libpcre2-8 zlib) $(OPENMP_CFLAGS) $(COMMON_LDLIBS) -ldl -lrt
+HARNESS_LDLIBS := $(call pc_libs,yaml-0.1) $(COMMON_LDLIBS)

@@ -1,0 +1,1 @@
+# The main job on an embedded default.

@@ -1,0 +1,40 @@
+# Tests. A unit suite is one file tests/unit/test_<module>.c and becomes one program; a CLI test is
+# one script tests/cli/<name>.sh; tests/run runs them all, each with a time limit, and counts.
+
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
+UNIT_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)))
+PAYLOAD := $(BUILD)/payload
+
+$(BUILD)/tests/%.o: CFLAGS += $(OPENMP_CFLAGS)
+
+$(UNIT_BIN): $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(UNIT_SUPPORT) \
+		$(foreach c,harness runtimes workload kernels common,$(BUILD)/lib$(c).a)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WORKLOAD_LDLIBS) $(HARNESS_LDLIBS) -lcunit
+
+# The program that tests run inside containers: static, no library needed.
+$(PAYLOAD): $(wildcard tests/payload/*.c)
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -static -o $@ $^
+
+test-programs: programs $(UNIT_BIN) $(PAYLOAD)
+
+test:
+	@tools/install-deps test
+	@$(MAKE) --no-print-directory check
+
+# What `make test` does after installing; BUILD and BIN are told to the tests by environment.
+check: test-programs
+	@BUILD='$(BUILD)' BIN='$(BIN)' CONFIG='$(CONFIG)' tests/run $(TESTS)
+
+asan:
+	@$(MAKE) --no-print-directory CONFIG=asan check
+
+.PHONY: test check asan test-programs
+
+## make test          install what is missing, build, run every test: N passed, N failed, N skipped
+## make check         the same without installing; TESTS="unit/num cli/launch" runs only those
+## make asan          the tests under AddressSanitizer and UBSan

@@ -1,0 +1,113 @@
+#include "tests/unit/unit.h"
+
+#include "common/error.h"
+#include "common/fs.h"
+#include "common/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *skip_reason;
+static char *tmpdirs[64];
+static size_t n_tmpdirs;
+
+void unit_skip(const char *why)
+{
+    skip_reason = why;
+}
+
+const char *unit_fixture(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "tests/fixtures/%s", name);
+    return path;
+}
+
+static void remove_tmpdirs(void)
+{
+    for (size_t i = 0; i < n_tmpdirs; i++) {
+        struct error err = ERROR_INIT;
+        fs_remove_tree(tmpdirs[i], 1, &err);
+        error_release(&err);
+        free(tmpdirs[i]);
+    }
+    n_tmpdirs = 0;
+}
+
+char *unit_tmpdir(void)
+{
+    const char *base = getenv("TMPDIR");
+    char *dir = mem_printf("%s/ncbench-test-XXXXXX", base && *base ? base : "/tmp");
+    if (!mkdtemp(dir) || n_tmpdirs == sizeof tmpdirs / sizeof *tmpdirs)
+        BUG("cannot make a temporary directory");
+    tmpdirs[n_tmpdirs++] = mem_strdup(dir);
+    return dir;
+}
+
+void unit_near(const char *file, int line, const char *what, double actual, double expected,
+               double tolerance)
+{
+    char text[320];
+    snprintf(text, sizeof text, "%s = %.9g, expected %.9g within %.3g", what, actual, expected,
+             tolerance);
+    CU_assertImplementation(fabs(actual - expected) <= tolerance, (unsigned)line, text, file, "",
+                            CU_FALSE);
+}
+
+void unit_str(const char *file, int line, const char *what, const char *actual,
+              const char *expected)
+{
+    int same = actual && expected ? !strcmp(actual, expected) : actual == expected;
+    char *text = same ? NULL
+                      : mem_printf("%s = \"%s\", expected \"%s\"", what, actual ? actual : "(null)",
+                                   expected ? expected : "(null)");
+    CU_assertImplementation(same, (unsigned)line, text ? text : what, file, "", CU_FALSE);
+    free(text);
+}
+
+static void print_failures(void)
+{
+    for (CU_pFailureRecord f = CU_get_failure_list(); f; f = f->pNext)
+        printf("  %s:%u: %s\n", f->strFileName ? f->strFileName : "?", f->uiLineNumber,
+               f->strCondition ? f->strCondition : "?");
+}
+
+/* CUnit counts assertions; we count tests, one registry run each. */
+static int run_one(CU_pSuite suite, const struct unit_test *test)
+{
+    CU_pTest handle = CU_add_test(suite, test->name, test->run);
+    if (!handle)
+        return 1;
+    skip_reason = NULL;
+    CU_run_test(suite, handle);
+    int failed = CU_get_number_of_failures() > 0;
+    if (failed) {
+        printf("not ok %s\n", test->name);
+        print_failures();
+    } else if (skip_reason) {
+        printf("skip %s: %s\n", test->name, skip_reason);
+    } else {
+        printf("ok %s\n", test->name);
+    }
+    return failed ? 1 : skip_reason ? 2 : 0;
+}
+
+int unit_run(const char *suite_name, const struct unit_test *tests, int argc, char **argv)
+{
+    if (CU_initialize_registry() != CUE_SUCCESS)
+        return 1;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    CU_set_error_action(CUA_IGNORE);
+    CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
+    int counts[3] = {0, 0, 0};
+    for (; tests->name; tests++)
+        if (argc < 2 || strstr(tests->name, argv[1]))
+            counts[run_one(suite, tests)]++;
+    printf("%d passed, %d failed, %d skipped\n", counts[0], counts[1], counts[2]);
+    CU_cleanup_registry();
+    remove_tmpdirs();
+    return counts[1] > 0;
+}
