@@ -1,0 +1,44 @@
+/* ncbench: the harness. Verbs are listed in one table; each is one file, cmd_<verb>.c. */
+#include "common/log.h"
+#include "common/protocol.h"
+#include "common/verb.h"
+#include "harness/verbs.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static const struct verb verbs[] = {
+    {0},
+};
+
+static void print_version(bool json)
+{
+    printf(json ? "{\"ncbench\": \"%s\"}\n" : "ncbench %s\n", NCBENCH_VERSION);
+}
+
+static const struct program program = {
+    .name = "ncbench",
+    .version = NCBENCH_VERSION,
+    .summary = "does this container runtime cost our training anything?",
+    .verbs = verbs,
+    .exit_codes = "  0    done\n"
+                  "  1    a gate failed\n"
+                  "  2    usage\n"
+                  "  3    scenario invalid\n"
+                  "  4    environment unusable\n"
+                  "  5    trials failed or session incomplete\n"
+                  "  6    inconclusive where a conclusion was required\n"
+                  "  7    not comparable or untrustworthy\n"
+                  "  8    results cannot be written or read\n"
+                  "  70   bug\n"
+                  "  124  session limit\n"
+                  "  128+N  ended by signal N, after cleaning up\n",
+    .print_version = print_version,
+};
+
+int main(int argc, char **argv)
+{
+    log_init("ncbench", LOG_INFO);
+    signal(SIGPIPE, SIG_IGN); /* a closed stdout is a write error (8), not a silent death */
+    return verb_main(&program, argc, argv);
+}

@@ -1,0 +1,137 @@
+/* Container runtimes behind one table of functions.
+ *
+ * A runtime turns a launch (what to run, where, with which environment and mounts) into an argument
+ * vector and an environment, judges how a launch that never said hello failed, and removes what a
+ * trial may have left. It never starts the workload itself: the harness does, the same way for all.
+ *
+ *   life cycle of a session: probe → check (every spec) → prepare → [ argv → (harness runs) →
+ * classify → stop ]* → describe → cleanup
+ *
+ * Required hooks: name, check, argv, classify. The others may be NULL; runtime_registry_check()
+ * verifies the table once at start. runtimes/skeleton.c documents every hook for whoever writes the
+ * next one; docs/adding-a-runtime.md walks through it.
+ *
+ * Adapters default to the host's allocation (its limits, its /dev/shm through the host's IPC
+ * namespace, its CPUs, its network), so that what differs in a record is the site's or the
+ * scenario's doing. */
+#ifndef RUNTIMES_RUNTIME_H
+#define RUNTIMES_RUNTIME_H
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/protocol.h"
+#include "common/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mount {
+    char *source; /* absolute */
+    char *target; /* absolute */
+    bool read_only;
+    bool optional; /* dropped with a warning when the source is absent */
+};
+
+struct mounts {
+    struct mount *items;
+    size_t count, cap;
+};
+
+/* runtimes[] of the scenario, after ${…}; filled by the loader, read-only afterwards. Which keys a
+ * kind accepts is in its ops (keys). Strings are owned; NULL or empty: not given. */
+struct runtime_spec {
+    char *name; /* of the arm */
+    char *kind;
+    char *image;  /* reference in the runtime's store, or a path */
+    char *rootfs; /* podman: a directory as root file system; "/" is the host's own */
+    struct mounts mounts;
+    struct strv env;        /* "NAME=value", wins over workload.env */
+    struct strv differs;    /* items of the comparison that are meant to differ */
+    struct strv devices;    /* "/dev/x", CDI names */
+    struct strv ulimits;    /* "memlock=unlimited", "nofile=4096:4096" */
+    struct strv options;    /* extra arguments for the runtime, before the image */
+    char *ipc;              /* "host" (default) | "private" */
+    char *network;          /* "host" (default) | "none" */
+    char *userns;           /* "keep-id" …; NULL: the runtime's default */
+    char *cpuset;           /* "0-3"; NULL: the host's */
+    int64_t shm_size_bytes; /* 0: the host's */
+    int64_t memory_bytes;   /* 0: no limit */
+    struct strv prefix; /* command: argv template; "{argv}" is replaced by the workload's argv */
+    json_t *script;     /* fake: scripted response */
+};
+void runtime_spec_release(struct runtime_spec *spec);
+
+/* One launch on one node, made by the harness. Borrowed by every hook. */
+struct runtime_launch {
+    const struct runtime_spec *spec;
+    const char *trial_id;  /* unique; names containers */
+    const char *trial_dir; /* absolute; mounted at the same path */
+    const char *session_dir;
+    const struct strv *argv;     /* of the workload: nanochat launch … or a foreign command */
+    const struct strv *env;      /* complete environment the workload must see, "NAME=value" */
+    const struct mounts *mounts; /* all mounts: the harness's own and the spec's */
+    const char *cwd;
+};
+
+struct runtime_evidence {
+    int wait_status;         /* of the launched process */
+    bool hello;              /* did a rank say hello? */
+    const char *stderr_tail; /* of the runtime's own standard error; valid UTF-8 */
+};
+
+/* What the machine offers to this runtime. Absence is a result, not an error. */
+struct runtime_probe {
+    bool available;
+    char *why;        /* if not available: reason and fix, owned */
+    json_t *versions; /* {"podman": "4.3.1", …}, owned */
+};
+void runtime_probe_release(struct runtime_probe *probe);
+
+struct runtime_ops {
+    const char *name;        /* the kind as written in scenarios */
+    const char *summary;     /* one line for help and docs */
+    unsigned flags;          /* RUNTIME_* */
+    const char *const *keys; /* spec keys it accepts beyond name kind env differs; ends with NULL */
+
+    void (*probe)(struct runtime_probe *out);
+    /* Can this spec be expressed at all (exit 3), and can this machine do it (exit 4)?
+     * portable: judge the spec alone. */
+    int (*check)(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,
+                 struct error *err);
+    /* Import, create, write configuration into session_dir; idempotent. */
+    int (*prepare)(const struct runtime_spec *spec, const char *session_dir, struct error *err);
+    int (*cleanup)(const struct runtime_spec *spec, const char *session_dir, struct error *err);
+    /* Per trial, timed as the phase "create"; for runtimes that create before they start. */
+    int (*create)(const struct runtime_launch *launch, struct error *err);
+    /* Pure: launch in, argv and environment of the process to start out. */
+    int (*argv)(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
+                struct error *err);
+    /* Only called when no hello was seen and the harness itself has no explanation. reason: why in
+     * words, appended. */
+    enum outcome (*classify)(const struct runtime_evidence *evidence, struct str *reason);
+    /* Remove whatever this trial left (containers); absent is success. Timed as "cleanup". */
+    int (*stop)(const struct runtime_launch *launch, struct error *err);
+    /* Is anything of this trial still there? Names it in what. */
+    bool (*leftover)(const struct runtime_launch *launch, struct str *what);
+    /* Versions, image digest, storage … into obj, for the session and the record. */
+    void (*describe)(const struct runtime_spec *spec, const char *session_dir, json_t *obj);
+};
+
+#define RUNTIME_NEEDS_IMAGE 1u /* image or rootfs must be given */
+#define RUNTIME_CONTAINER 2u   /* a mount source must be named to be seen inside */
+#define RUNTIME_FAKE 4u        /* nothing is started */
+
+extern const struct runtime_ops *const runtime_registry[]; /* ends with NULL */
+const struct runtime_ops *runtime_find(const char *kind);  /* NULL if there is none */
+/* BUG if a required hook is missing. */
+void runtime_registry_check(void);
+
+/* ---- what adapters share ------------------------------------------------------------------ */
+/* "SRC:DST[:ro]" or "SRC"; `\:` is a colon that belongs to a path. */
+int mount_parse(const char *text, struct mount *out, struct error *err);
+void mounts_add(struct mounts *m, const char *source, const char *target, bool read_only);
+void mounts_release(struct mounts *m);
+/* CSV quoting for podman's and docker's --mount. */
+void mount_append_csv(struct str *out, const struct mount *m);
+
+#endif

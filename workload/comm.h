@@ -1,0 +1,87 @@
+/* Collectives between ranks.
+ *
+ * A communicator connects the `world` processes of one run. Buffers are float32 arrays in the
+ * address space of the caller; every call is collective: all ranks make the same calls in the same
+ * order with the same sizes. Every call has a deadline. When it passes, or a peer has died, the
+ * call fails with NANOCHAT_EXIT_PEER and a message that names the lost rank, the step and the
+ * operation; the communicator is then unusable and comm_close is the only call left.
+ *
+ * Segments: reduce_scatter and all_gather take counts[world] (elements owned by each rank, summing
+ * to the buffer's length), so that nothing is ever padded to a multiple of the world size.
+ *
+ * Back ends: `self` (one rank) and `shm` (one node). Others fill struct comm_ops. */
+#ifndef WORKLOAD_COMM_H
+#define WORKLOAD_COMM_H
+
+#include "common/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct comm;
+
+/* A finished collective, as handed to the observer; bytes follow nccl-tests' convention: the
+ * buffer of one rank for all_reduce and broadcast, the whole for reduce_scatter and all_gather. */
+struct comm_record {
+    int64_t step;
+    int64_t seq; /* counts all collectives of this communicator from 0 */
+    const char *op;
+    int64_t bytes;
+    double time_us;
+};
+typedef void comm_observer(void *user, const struct comm_record *record);
+
+struct comm_config {
+    int rank, world;
+    int local_rank, local_world;
+    const char *master_addr; /* NULL: 127.0.0.1 */
+    int master_port;         /* names the run on this node together with master_addr */
+    double timeout_s;        /* deadline of every call; 0: 60 */
+    int64_t max_elements;    /* longest buffer that will be passed (sizes shm's staging area) */
+};
+
+struct comm_ops {
+    const char *name;
+    int (*init)(struct comm *c, const struct comm_config *config, struct error *err);
+    int (*all_reduce_sum)(struct comm *c, float *buf, int64_t n, struct error *err);
+    int (*all_reduce_f64)(struct comm *c, double *buf, int64_t n, bool max, struct error *err);
+    int (*reduce_scatter_sum)(struct comm *c, float *buf, const int64_t *counts, struct error *err);
+    int (*all_gather)(struct comm *c, float *buf, const int64_t *counts, struct error *err);
+    int (*broadcast)(struct comm *c, void *buf, int64_t bytes, int root, struct error *err);
+    int (*barrier)(struct comm *c, struct error *err);
+    void (*close)(struct comm *c);
+};
+
+/* RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (or SLURM_*) into
+ * config; without them one rank. Contradictory values are NANOCHAT_EXIT_USAGE. */
+int comm_config_from_env(struct comm_config *config, struct error *err);
+/* Open: `self` for a world of 1, else `shm`. The first collective is made here, so that a rank that
+ * never arrives is found now. */
+int comm_open(struct comm **out, const struct comm_config *config, struct error *err);
+void comm_close(struct comm *c); /* NULL is fine; leaves no shared-memory segment */
+
+int comm_rank(const struct comm *c);
+int comm_world(const struct comm *c);
+const char *comm_backend(const struct comm *c);
+/* The same hexadecimal text on all ranks of one communicator, different between runs. */
+const char *comm_id(const struct comm *c);
+void comm_set_observer(struct comm *c, comm_observer *observer, void *user);
+void comm_set_step(struct comm *c, int64_t step); /* for messages and records */
+/* Seconds spent in collectives since the last call of this function. */
+double comm_take_time_s(struct comm *c);
+
+/* In place; afterwards every rank holds the sum. The order of summation is by rank: the result is
+ * bitwise equal on all ranks and from run to run. */
+int comm_all_reduce_sum(struct comm *c, float *buf, int64_t n, struct error *err);
+int comm_all_reduce_sum_f64(struct comm *c, double *buf, int64_t n, struct error *err);
+int comm_all_reduce_max_f64(struct comm *c, double *buf, int64_t n, struct error *err);
+/* In place; afterwards the rank's own segment of buf holds the sum over ranks, the rest is
+ * undefined. */
+int comm_reduce_scatter_sum(struct comm *c, float *buf, const int64_t *counts, struct error *err);
+/* In place; every rank contributes its own segment and receives the others. */
+int comm_all_gather(struct comm *c, float *buf, const int64_t *counts, struct error *err);
+int comm_broadcast(struct comm *c, void *buf, int64_t bytes, int root, struct error *err);
+int comm_barrier(struct comm *c, struct error *err);
+
+#endif

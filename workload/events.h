@@ -1,0 +1,48 @@
+/* The event file of a rank: $NCBENCH_TRIAL_DIR/events.rank<NNNNN>.jsonl (the contract is in
+ * common/protocol.h). Without that variable every function does nothing.
+ *
+ * Steps and collectives are collected in memory that is allocated at events_open; they are written
+ * by events_flush, which the training loop calls between steps, outside the timed region. When the
+ * buffer is full, collectives are counted as dropped (reported in `done`), never steps. A file that
+ * cannot be written is NANOCHAT_EXIT_WRITE.
+ *
+ * `done` is written by events_finish, exactly once, also after an error; its absence means that the
+ * rank did not finish. */
+#ifndef WORKLOAD_EVENTS_H
+#define WORKLOAD_EVENTS_H
+
+#include "common/error.h"
+#include "common/json.h"
+#include "workload/comm.h"
+
+struct events;
+
+struct step_record {
+    int64_t step;
+    int64_t epoch;
+    double t_start_s, t_end_s; /* clock_mono_s */
+    double data_wait_s, fwd_s, bwd_s, comm_s, opt_s;
+    double loss;      /* mean over the global batch's targets; NaN: null */
+    double grad_norm; /* of the reduced gradient; < 0: not computed */
+    int64_t tokens;   /* of all ranks */
+};
+
+/* Opens the file and writes hello (entry_s: clock_mono_s at the first statement of main). */
+int events_open(struct events **out, int rank, double entry_s, int argc, char *const *argv,
+                struct error *err);
+bool events_enabled(const struct events *e);
+/* Collects and writes the `env` event: what this rank sees from inside (docs/architecture.md). */
+int events_env(struct events *e, const struct comm *comm, struct error *err);
+int events_phase_begin(struct events *e, const char *phase, struct error *err);
+int events_phase_end(struct events *e, const char *phase, struct error *err);
+void events_step(struct events *e, const struct step_record *record);
+/* An observer for comm_set_observer; user is the struct events. */
+void events_comm(void *events, const struct comm_record *record);
+/* Any other event: writes {"event": name, "t_s": …, fields…}; steals fields. */
+int events_put(struct events *e, const char *name, json_t *fields, struct error *err);
+int events_flush(struct events *e, struct error *err);
+/* done with the exit code and, after an error, its message; then closes and frees. Returns the
+ * exit code to use: `code`, or NANOCHAT_EXIT_WRITE if code was 0 and the file cannot be written. */
+int events_finish(struct events *e, int code, const struct error *why);
+
+#endif

@@ -1,0 +1,47 @@
+/* nanochat: the workload. Verbs are listed in one table; each is one file, cmd_<verb>.c. */
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/protocol.h"
+#include "common/verb.h"
+#include "workload/verbs.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static const struct verb verbs[] = {
+    {0},
+};
+
+static void print_version(bool json)
+{
+    printf(json ? "{\"nanochat\": \"%s\"}\n" : "nanochat %s\n", NCBENCH_VERSION);
+}
+
+static const struct program program = {
+    .name = "nanochat",
+    .version = NCBENCH_VERSION,
+    .summary = "train, evaluate and run nanochat models",
+    .verbs = verbs,
+    .exit_codes = "  0   done\n"
+                  "  2   usage\n"
+                  "  3   impossible shape or plan\n"
+                  "  4   device\n"
+                  "  5   data\n"
+                  "  6   non-finite loss\n"
+                  "  7   checkpoint or tokenizer corrupt or mismatched\n"
+                  "  8   peer lost, killed, or collective timed out\n"
+                  "  9   out of memory\n"
+                  "  10  cannot write\n"
+                  "  70  bug\n",
+    .print_version = print_version,
+};
+
+double program_entry_s;
+
+int main(int argc, char **argv)
+{
+    program_entry_s = clock_mono_s(); /* hello reports it: everything before is start and exec */
+    log_init("nanochat", LOG_INFO);
+    signal(SIGPIPE, SIG_IGN); /* a closed stdout is a write error (10), not a silent death */
+    return verb_main(&program, argc, argv);
+}

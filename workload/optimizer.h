@@ -1,0 +1,51 @@
+/* Muon for the block matrices, AdamW for embedding and head, with the optimizer state sharded over
+ * the ranks and nothing padded to the world size.
+ *
+ * Each block matrix has one owner (balanced by cost); AdamW tensors are split by rows, as evenly as
+ * the rows allow. A step: reduce the gradients to their owners (average over ranks), norm and
+ * clipping of the *reduced* gradient, update of the owned parts, all-gather of the weights.
+ * Formulas: docs/methodology.md. */
+#ifndef WORKLOAD_OPTIMIZER_H
+#define WORKLOAD_OPTIMIZER_H
+
+#include "workload/comm.h"
+#include "workload/model.h"
+
+struct optimizer_config {
+    double embedding_lr, unembedding_lr, matrix_lr; /* before the scaling of AdamW's by width */
+    double weight_decay;                            /* AdamW's */
+    double grad_clip;                               /* 0: neither norm nor clipping */
+    bool always_norm;                               /* compute the norm even without clipping */
+    bool ns_bf16; /* Newton-Schulz rounds to bfloat16, as upstream */
+};
+
+struct optimizer;
+
+int optimizer_create(struct optimizer **out, struct model *model, struct comm *comm,
+                     const struct optimizer_config *config, struct error *err);
+void optimizer_free(struct optimizer *o);
+int64_t optimizer_bytes(const struct model_config *config, int world);
+
+/* One update. lr_multiplier scales all rates; *grad_norm is the norm before clipping (-1 when it is
+ * not computed); *comm_s is the part of the time that was spent in collectives. */
+int optimizer_step(struct optimizer *o, double lr_multiplier, double muon_momentum,
+                   double *grad_norm, double *comm_s, struct error *err);
+
+/* This rank's state as named tensors, for the checkpoint: calls visit for each. The data may be
+ * written to (restore). "step" is kept apart. */
+struct optimizer_tensor {
+    char name[96];
+    float *data;
+    int64_t n;
+};
+size_t optimizer_n_tensors(const struct optimizer *o);
+struct optimizer_tensor optimizer_tensor(const struct optimizer *o, size_t i);
+int64_t optimizer_get_step(const struct optimizer *o); /* updates made so far */
+void optimizer_set_step(struct optimizer *o, int64_t step);
+
+/* Schedules (pure). */
+double schedule_lr_multiplier(int64_t step, int64_t iterations, double warmup_ratio,
+                              double warmdown_ratio, double final_lr_frac);
+double schedule_muon_momentum(int64_t step);
+
+#endif
