@@ -6,7 +6,7 @@ Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),@:,@printf '  %-4s %s\n' $(1) $(2))
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 \
-	-Wpointer-arith -Wwrite-strings -Wundef -Wno-format-nonliteral
+	-Wpointer-arith -Wundef -Wno-format-nonliteral
 ifeq ($(DEVELOPER),1)
 WARNINGS += -Werror
 endif

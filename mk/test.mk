@@ -20,7 +20,7 @@ $(PAYLOAD): $(wildcard tests/payload/*.c)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -static -o $@ $^
 
-test-programs: programs $(UNIT_BIN) $(PAYLOAD)
+test-programs: programs $(UNIT_BIN) $(if $(wildcard tests/payload/*.c),$(PAYLOAD))
 
 test:
 	@tools/install-deps test

@@ -100,7 +100,7 @@ int unit_run(const char *suite_name, const struct unit_test *tests, int argc, ch
     if (CU_initialize_registry() != CUE_SUCCESS)
         return 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    CU_set_error_action(CUA_IGNORE);
+    CU_set_error_action(CUEA_IGNORE);
     CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
     int counts[3] = {0, 0, 0};
     for (; tests->name; tests++)
