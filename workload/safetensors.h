@@ -1,5 +1,7 @@
 /* The safetensors format: 8 bytes little-endian header length, a JSON header {name: {dtype, shape,
- * data_offsets}}, then the data. Reading maps the file; every length and offset is checked. */
+ * data_offsets}}, then the data. Reading maps the file; every length and offset is checked, and so
+ * is that the tensors cover the data without hole or overlap. Files that we write keep their data
+ * 64-byte-aligned; others may not, so copy with memcpy rather than through a float pointer. */
 #ifndef WORKLOAD_SAFETENSORS_H
 #define WORKLOAD_SAFETENSORS_H
 
@@ -31,7 +33,9 @@ const struct st_tensor *st_at(const struct st_file *f, size_t i); /* in order of
 const struct st_tensor *st_find(const struct st_file *f, const char *name);
 const json_t *st_metadata(const struct st_file *f); /* "__metadata__", or NULL */
 
-/* Write tensors (data pointers filled in) to path: created, written, fsynced; not renamed. */
+/* Write tensors to path, data in the given order: created or truncated, written, fsynced; not
+ * renamed. name, dtype, ndim, shape, data and bytes are used. bytes (may be NULL): length of the
+ * file. */
 int st_write(const char *path, const struct st_tensor *tensors, size_t n, const json_t *metadata,
              int code, int64_t *bytes, struct error *err);
 
