@@ -70,6 +70,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags.stamp
 
 include mk/test.mk
 include mk/lint.mk
+include mk/fuzz.mk
 include mk/quickstart.mk
 
 install: programs

@@ -14,6 +14,7 @@ endif
 OPT_release := -O2 -D_FORTIFY_SOURCE=2
 OPT_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT_tsan := -O1 -fsanitize=thread
+OPT_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer
 OPT_debug := -O0
 OPT_coverage := -O0 --coverage
 SANITIZE := $(filter -fsanitize=% --coverage,$(OPT_$(CONFIG)))

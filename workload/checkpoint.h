@@ -11,6 +11,7 @@
 #ifndef WORKLOAD_CHECKPOINT_H
 #define WORKLOAD_CHECKPOINT_H
 
+#include "common/fs.h"
 #include "workload/optimizer.h"
 
 struct checkpoint_meta {

@@ -1,0 +1,20 @@
+# A short run of every fuzz target over its corpus: parsers of outside input must not crash.
+# shellcheck source=tests/cli/lib.sh
+. tests/cli/lib.sh
+if ! command -v clang >/dev/null; then
+    echo "clang not found"
+    exit 77
+fi
+if ! make -s -j2 CONFIG=fuzz CC=clang CUDA=0 fuzz-programs >"$OUT" 2>&1; then
+    if grep -q 'cannot find.*clang_rt.fuzzer\|omp.h' "$OUT"; then
+        echo "clang's fuzzing runtime or OpenMP header not found"
+        exit 77
+    fi
+    not_ok "the fuzz targets build" "$(grep -m5 error "$OUT")"
+    finish
+fi
+for target in tests/fuzz/*.c; do
+    name=$(basename "$target" .c)
+    FUZZ_SECONDS=${FUZZ_SECONDS:-5} BUILD=build/fuzz tests/fuzz/run "$name" || tap_failed=1
+done
+finish
