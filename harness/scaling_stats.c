@@ -1,0 +1,140 @@
+#include "harness/scaling_stats.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+double scaling_efficiency(double x, double n, double x0, double n0)
+{
+    return x * n0 / (x0 * n);
+}
+
+double scaling_efficiency_strong(double t, double n, double t0, double n0)
+{
+    return t0 * n0 / (t * n);
+}
+
+double scaling_efficiency_weak(double t, double t0)
+{
+    return t0 / t;
+}
+
+double scaling_karp_flatt(double speedup, double n)
+{
+    return n > 1 ? (1 / speedup - 1 / n) / (1 - 1 / n) : NAN;
+}
+
+/* Least squares through the origin: sum(x y) / sum(x x). */
+struct origin_fit {
+    double xy, xx;
+};
+static double slope(const struct origin_fit *f)
+{
+    return f->xx > 0 ? f->xy / f->xx : NAN;
+}
+static void add(struct origin_fit *f, double x, double y)
+{
+    f->xy += x * y;
+    f->xx += x * x;
+}
+
+double scaling_amdahl_a(const double *n, const double *s, size_t count)
+{
+    struct origin_fit f = {0, 0};
+    for (size_t i = 0; i < count; i++)
+        add(&f, n[i] - 1, n[i] / s[i] - 1);
+    return slope(&f);
+}
+
+double scaling_amdahl_b(const double *n, const double *s, size_t count)
+{
+    struct origin_fit f = {0, 0};
+    for (size_t i = 0; i < count; i++)
+        add(&f, 1 - 1 / n[i], 1 / s[i] - 1 / n[i]);
+    return slope(&f);
+}
+
+double scaling_gustafson(const double *n, const double *s, size_t count)
+{
+    struct origin_fit f = {0, 0};
+    for (size_t i = 0; i < count; i++)
+        add(&f, n[i] - 1, n[i] - s[i]);
+    return slope(&f);
+}
+
+static struct usl usl_of(double alpha, double beta)
+{
+    return (struct usl){alpha, beta, beta > 0 && alpha < 1 ? sqrt((1 - alpha) / beta) : NAN};
+}
+
+struct usl scaling_usl(const double *n, const double *c, size_t count)
+{
+    double uu = 0, uv = 0, vv = 0, uy = 0, vy = 0;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        double u = n[i] - 1;
+        double v = n[i] * (n[i] - 1);
+        double y = n[i] / c[i] - 1;
+        uu += u * u, uv += u * v, vv += v * v, uy += u * y, vy += v * y;
+        used += n[i] > 1;
+    }
+    double det = uu * vv - uv * uv;
+    if (used < 2 || !(det > 0))
+        return usl_of(NAN, NAN);
+    double alpha = (uy * vv - vy * uv) / det;
+    double beta = (vy * uu - uy * uv) / det;
+    if (beta < 0)
+        return usl_of(fmax(uy / uu, 0), 0);
+    if (alpha < 0)
+        return usl_of(0, fmax(vy / vv, 0));
+    return usl_of(alpha, beta);
+}
+
+double scaling_usl_predict(const struct usl *fit, double n)
+{
+    return n / (1 + fit->alpha * (n - 1) + fit->beta * n * (n - 1));
+}
+
+bool scaling_usl_n_max_shown(const struct usl *fit, size_t points, double n_largest)
+{
+    return points >= 6 && !isnan(fit->n_max) && fit->n_max <= 4 * n_largest;
+}
+
+/* "AllReduce", "all_reduce" and "all-reduce" are one name. */
+static bool same_op(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        while (*a == '_' || *a == '-')
+            a++;
+        if (tolower((unsigned char)*a) != *b)
+            return false;
+        if (!*b)
+            return true;
+    }
+}
+
+bool scaling_busbw_factor(const char *op, int64_t n, double *factor)
+{
+    static const struct {
+        const char *op;
+        int kind; /* 2: 2(n-1)/n, 1: (n-1)/n, 0: 1 */
+    } table[] = {{"allreduce", 2},     {"allreducesum", 2},     {"allgather", 1},
+                 {"reducescatter", 1}, {"reducescattersum", 1}, {"alltoall", 1},
+                 {"gather", 1},        {"scatter", 1},          {"broadcast", 0},
+                 {"reduce", 0},        {"sendrecv", 0}};
+    if (n < 2)
+        return false;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (!same_op(op, table[i].op))
+            continue;
+        double share = (double)(n - 1) / (double)n;
+        *factor = table[i].kind ? table[i].kind * share : 1;
+        return true;
+    }
+    return false;
+}
+
+double scaling_algbw_gb_s(double bytes, double time_us)
+{
+    return bytes / time_us / 1e3;
+}

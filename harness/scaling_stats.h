@@ -1,0 +1,45 @@
+/* Scaling: efficiency, serial fraction, the fits of Amdahl, Gustafson and Gunther (USL), and the
+ * bus-bandwidth factors of collectives.
+ *
+ * N is the number of ranks (or nodes; the caller says which), T(N) the step time, X(N) the
+ * throughput. Speed-up C(N) is relative to N = 1; where 1 was not measured, efficiency is relative
+ * to the smallest N and the fits are not made. Undefined results are NaN. */
+#ifndef HARNESS_SCALING_STATS_H
+#define HARNESS_SCALING_STATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(N) N0 / (X(N0) N). Weak scaling by times is the same as T(N0) / T(N). */
+double scaling_efficiency(double x, double n, double x0, double n0);
+double scaling_efficiency_strong(double t, double n, double t0, double n0); /* T0 N0 / (T N) */
+double scaling_efficiency_weak(double t, double t0);                        /* T0 / T */
+
+/* Karp-Flatt experimentally determined serial fraction (1/S - 1/N) / (1 - 1/N); NaN for N = 1. */
+double scaling_karp_flatt(double speedup, double n);
+
+/* Amdahl's serial fraction. fit (a) least squares on N/S - 1 = f (N - 1), weighs large N most;
+ * fit (b) on 1/S - 1/N = f (1 - 1/N), weighs all N alike: the one that reports use. */
+double scaling_amdahl_a(const double *n, const double *s, size_t count);
+double scaling_amdahl_b(const double *n, const double *s, size_t count);
+/* Gustafson: S = N - f (N - 1). */
+double scaling_gustafson(const double *n, const double *s, size_t count);
+
+struct usl {
+    double alpha, beta; /* contention, coherency; both >= 0 */
+    double n_max;       /* sqrt((1 - alpha) / beta); NaN when beta = 0 */
+};
+/* Least squares of N/C - 1 on {N - 1, N (N - 1)}; beta < 0: refitted with beta = 0; alpha < 0:
+ * refitted with alpha = 0. Needs two points with N > 1, else NaN. */
+struct usl scaling_usl(const double *n, const double *c, size_t count);
+double scaling_usl_predict(const struct usl *fit, double n);
+/* N_max means something: at least 6 points, and not beyond 4 times the largest N measured. */
+bool scaling_usl_n_max_shown(const struct usl *fit, size_t points, double n_largest);
+
+/* nccl-tests' conventions: algbw = bytes / time, busbw = algbw times the factor. op by its name in
+ * `comm` events ("all_reduce", "AllReduce", …). False: n < 2, or no such operation. */
+bool scaling_busbw_factor(const char *op, int64_t n, double *factor);
+double scaling_algbw_gb_s(double bytes, double time_us); /* GB = 10^9 bytes */
+
+#endif
