@@ -27,6 +27,7 @@
 #define EVENT_SCHEMA "events/1.0"
 #define EVENT_HELLO "hello"           /* first line: pid, t_s, versions, sha256, argv … */
 #define EVENT_ENV "env"               /* what the rank sees from inside */
+#define EVENT_CONFIG "config"         /* the run's shape, before the first step; fields below */
 #define EVENT_PHASE "phase"           /* name, edge: begin|end, t_s */
 #define EVENT_STEP "step"             /* step, epoch, t_start_s … tokens */
 #define EVENT_COMM "comm"             /* step, seq, op, bytes, time_us */
@@ -34,6 +35,18 @@
 #define EVENT_CHECKPOINT "checkpoint" /* step, bytes, write_s, path */
 #define EVENT_PEER_LOST "peer_lost"   /* rank, step, op */
 #define EVENT_DONE "done"             /* last line: exit_code, t_s; absent: did not finish */
+
+/* Fields of `config`, one event a rank: run, verb, device, dtype, threads, comm_backend, world,
+ * seed, model {sequence_len, vocab_size, n_layer, n_head, n_kv_head, n_embd}, parameters,
+ * flops_per_token (forward and backward), tokens_per_step (all ranks), device_batch_size,
+ * accumulation (micro-batches of a rank in a step), num_iterations, peak_flops_per_rank (flop/s;
+ * null with peak_flops_per_rank_why where it was not measured) and peak_kind, data {what the source
+ * says of itself}, tokenizer_sha256 (null where the data needs none), resumed_from_step (null: a
+ * fresh run), optimizer_reset. MFU = flops_per_token * tokens per second / (peak_flops_per_rank *
+ * world).
+ *
+ * `summary`, before done: steps, training_time_s, min_val_bpb, peak_rss_bytes. */
+#define EVENT_SUMMARY "summary"
 
 /* Names of phases, in the order in which they happen. */
 #define PHASE_EXEC "exec"
