@@ -268,6 +268,54 @@ void options_release(const struct option_spec *specs, void *out)
     }
 }
 
+/* A file name need not be UTF-8, JSON must. */
+static json_t *text_to_json(const char *text)
+{
+    json_t *value = text ? json_string(text) : json_null();
+    if (value)
+        return value;
+    auto_str clean = STR_INIT;
+    str_append_printable(&clean, text, strlen(text));
+    return json_string(clean.data);
+}
+
+static json_t *value_to_json(const struct option_spec *spec, const void *out)
+{
+    void *field = (char *)(uintptr_t)out + spec->offset;
+    json_t *list;
+    switch (spec->type) {
+    case OPT_BOOL: return json_boolean(*(bool *)field);
+    case OPT_INT:
+    case OPT_SIZE: return json_integer(*(int64_t *)field);
+    case OPT_FLOAT:
+    case OPT_DURATION:
+    case OPT_PERCENT: return json_real(*(double *)field);
+    case OPT_STRING:
+    case OPT_CHOICE: return text_to_json(*(char **)field);
+    case OPT_LIST:
+        list = json_array();
+        for (size_t i = 0; i < ((struct strv *)field)->count; i++)
+            json_array_append_new(list, text_to_json(((struct strv *)field)->items[i]));
+        return list;
+    case OPT_NONE: break;
+    }
+    BUG("option --%s has no type", spec->name);
+}
+
+json_t *options_to_json(const struct option_spec *specs, const void *out)
+{
+    json_t *obj = json_object();
+    for (; specs->name; specs++) {
+        auto_str name = STR_INIT;
+        str_append(&name, specs->name);
+        for (char *p = name.data; *p; p++)
+            if (*p == '-')
+                *p = '_';
+        json_put(obj, name.data, value_to_json(specs, out));
+    }
+    return obj;
+}
+
 /* Append text wrapped at 80 columns, continuation lines indented by `indent`. */
 static void append_wrapped(struct str *out, const char *text, size_t column, size_t indent)
 {

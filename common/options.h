@@ -22,6 +22,7 @@
 #define COMMON_OPTIONS_H
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/str.h"
 
 #include <stdbool.h>
@@ -62,6 +63,9 @@ int options_parse(const struct option_spec *specs, void *out, int argc, char *co
 bool options_given(const struct option_spec *specs, int argc, char *const *argv, const char *name);
 /* Frees OPT_STRING, OPT_CHOICE and OPT_LIST fields. */
 void options_release(const struct option_spec *specs, void *out);
+/* All options and their values as an object, names with '_' (new reference): what a run was asked
+ * for, to be kept with its results. An OPT_STRING without a value is null. */
+json_t *options_to_json(const struct option_spec *specs, const void *out);
 /* Append the table as help text, aligned, wrapped at 80 columns. */
 void options_help(const struct option_spec *specs, struct str *out);
 

@@ -103,5 +103,20 @@ static void help_text(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(out.data, "layers (default 20)"));
 }
 
+static void as_json(void)
+{
+    struct demo o;
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(PARSE(&o, NULL, &err, "--matrix-lr=1e-3", "-Da=1", "-Db\xff", "--sync"), 0);
+    auto_json *obj = options_to_json(specs, &o);
+    auto_str text = STR_INIT;
+    json_write(&text, obj, 0);
+    CU_ASSERT_STR(text.data,
+                  "{\"depth\":20,\"matrix_lr\":0.001,\"wait\":90.0,\"run\":null,"
+                  "\"kind\":\"a\",\"sync\":true,\"define\":[\"a=1\",\"b\xef\xbf\xbd\"]}");
+    options_release(specs, &o);
+}
+
 UNIT_MAIN({"defaults and forms", defaults_and_forms}, {"booleans", booleans},
-          {"mistakes", mistakes}, {"which were given", which_were_given}, {"help text", help_text})
+          {"mistakes", mistakes}, {"which were given", which_were_given}, {"help text", help_text},
+          {"as JSON", as_json})
