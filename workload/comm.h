@@ -21,14 +21,15 @@
 
 struct comm;
 
-/* A finished collective, as handed to the observer; bytes follow nccl-tests' convention: the
- * buffer of one rank for all_reduce and broadcast, the whole for reduce_scatter and all_gather. */
+/* A collective, as handed to the observer; bytes follow nccl-tests' convention: the buffer of one
+ * rank for all_reduce and broadcast, the whole for reduce_scatter and all_gather. */
 struct comm_record {
     int64_t step;
-    int64_t seq; /* counts all collectives of this communicator from 0 */
-    const char *op;
+    int64_t seq;    /* counts all collectives of this communicator from 0 */
+    const char *op; /* static text */
     int64_t bytes;
     double time_us;
+    int lost_rank; /* -1: the call succeeded; else it failed because of this rank */
 };
 typedef void comm_observer(void *user, const struct comm_record *record);
 
@@ -38,7 +39,8 @@ struct comm_config {
     const char *master_addr; /* NULL: 127.0.0.1 */
     int master_port;         /* names the run on this node together with master_addr */
     double timeout_s;        /* deadline of every call; 0: 60 */
-    int64_t max_elements;    /* longest buffer that will be passed (sizes shm's staging area) */
+    int64_t max_elements;    /* longest buffer that is usual; 0: unknown. Only bounds the staging
+                                area: longer buffers go through it in pieces */
 };
 
 struct comm_ops {
@@ -57,9 +59,14 @@ struct comm_ops {
  * config; without them one rank. Contradictory values are NANOCHAT_EXIT_USAGE. */
 int comm_config_from_env(struct comm_config *config, struct error *err);
 /* Open: `self` for a world of 1, else `shm`. The first collective is made here, so that a rank that
- * never arrives is found now. */
+ * never arrives is found now. Ranks on several nodes are NANOCHAT_EXIT_PLAN; a /dev/shm that is too
+ * small is NANOCHAT_EXIT_PEER with the needed and the available bytes. */
 int comm_open(struct comm **out, const struct comm_config *config, struct error *err);
 void comm_close(struct comm *c); /* NULL is fine; leaves no shared-memory segment */
+
+/* Remove what ranks that were killed before all had arrived may have left in /dev/shm. For the
+ * launcher, once all ranks of the run are gone; config as the ranks had it. */
+void comm_forget(const struct comm_config *config);
 
 int comm_rank(const struct comm *c);
 int comm_world(const struct comm *c);
@@ -68,7 +75,7 @@ const char *comm_backend(const struct comm *c);
 const char *comm_id(const struct comm *c);
 void comm_set_observer(struct comm *c, comm_observer *observer, void *user);
 void comm_set_step(struct comm *c, int64_t step); /* for messages and records */
-/* Seconds spent in collectives since the last call of this function. */
+/* Seconds spent in collectives since comm_open or the last call of this function. */
 double comm_take_time_s(struct comm *c);
 
 /* In place; afterwards every rank holds the sum. The order of summation is by rank: the result is

@@ -1,0 +1,182 @@
+#include "workload/comm.h"
+
+#include "common/clock.h"
+#include "common/mem.h"
+#include "common/protocol.h"
+#include "workload/comm_priv.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define DEFAULT_TIMEOUT_S 60
+
+void comm_make_id(char out[static COMM_ID_MAX])
+{
+    unsigned char bytes[(COMM_ID_MAX - 1) / 2];
+    /* at most 256 bytes are never cut short; only a kernel without getrandom fails */
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        BUG("getrandom failed: errno %d", errno);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+int comm_open(struct comm **out, const struct comm_config *config, struct error *err)
+{
+    if (config->local_world < config->world)
+        return error_set(err, NANOCHAT_EXIT_PLAN,
+                         "%d of %d ranks are on this node, but the shm communicator connects the "
+                         "ranks of one node only",
+                         config->local_world, config->world);
+    struct comm *c = mem_zalloc(1, sizeof *c);
+    c->config = *config;
+    if (!c->config.master_addr)
+        c->config.master_addr = "127.0.0.1";
+    if (!(c->config.timeout_s > 0))
+        c->config.timeout_s = DEFAULT_TIMEOUT_S;
+    c->lost_rank = -1;
+    c->step = -1;
+    c->op = "init";
+    c->ops = config->world == 1 ? &comm_self_ops : &comm_shm_ops;
+    if (c->ops->init(c, &c->config, err) || c->ops->barrier(c, err)) {
+        comm_close(c);
+        return -err->code;
+    }
+    *out = c;
+    return 0;
+}
+
+void comm_close(struct comm *c)
+{
+    if (!c)
+        return;
+    c->ops->close(c);
+    free(c);
+}
+
+void comm_forget(const struct comm_config *config)
+{
+    comm_shm_forget(config);
+}
+
+int comm_rank(const struct comm *c)
+{
+    return c->config.rank;
+}
+
+int comm_world(const struct comm *c)
+{
+    return c->config.world;
+}
+
+const char *comm_backend(const struct comm *c)
+{
+    return c->ops->name;
+}
+
+const char *comm_id(const struct comm *c)
+{
+    return c->id;
+}
+
+void comm_set_observer(struct comm *c, comm_observer *observer, void *user)
+{
+    c->observer = observer;
+    c->observer_user = user;
+}
+
+void comm_set_step(struct comm *c, int64_t step)
+{
+    c->step = step;
+}
+
+double comm_take_time_s(struct comm *c)
+{
+    double t = c->time_s;
+    c->time_s = 0;
+    return t;
+}
+
+/* Every collective is one begin and one end around the back end's work. */
+static double call_begin(struct comm *c, const char *op)
+{
+    c->op = op;
+    return clock_mono_s();
+}
+
+static int call_end(struct comm *c, double begin_s, int64_t bytes, int rc)
+{
+    double elapsed = clock_mono_s() - begin_s;
+    c->time_s += elapsed;
+    const struct comm_record record = {.step = c->step,
+                                       .seq = c->seq++,
+                                       .op = c->op,
+                                       .bytes = bytes,
+                                       .time_us = elapsed * 1e6,
+                                       .lost_rank = rc ? c->lost_rank : -1};
+    if (c->observer && (!rc || c->lost_rank >= 0))
+        c->observer(c->observer_user, &record);
+    return rc;
+}
+
+static int64_t counts_total(const struct comm *c, const int64_t *counts)
+{
+    int64_t total = 0;
+    for (int r = 0; r < c->config.world; r++)
+        total += counts[r];
+    return total;
+}
+
+int comm_all_reduce_sum(struct comm *c, float *buf, int64_t n, struct error *err)
+{
+    double t = call_begin(c, "all_reduce");
+    int rc = c->ops->all_reduce_sum(c, buf, n, err);
+    return call_end(c, t, n * (int64_t)sizeof *buf, rc);
+}
+
+static int all_reduce_f64(struct comm *c, double *buf, int64_t n, bool max, struct error *err)
+{
+    double t = call_begin(c, max ? "all_reduce_max" : "all_reduce");
+    int rc = c->ops->all_reduce_f64(c, buf, n, max, err);
+    return call_end(c, t, n * (int64_t)sizeof *buf, rc);
+}
+
+int comm_all_reduce_sum_f64(struct comm *c, double *buf, int64_t n, struct error *err)
+{
+    return all_reduce_f64(c, buf, n, false, err);
+}
+
+int comm_all_reduce_max_f64(struct comm *c, double *buf, int64_t n, struct error *err)
+{
+    return all_reduce_f64(c, buf, n, true, err);
+}
+
+int comm_reduce_scatter_sum(struct comm *c, float *buf, const int64_t *counts, struct error *err)
+{
+    double t = call_begin(c, "reduce_scatter");
+    int rc = c->ops->reduce_scatter_sum(c, buf, counts, err);
+    return call_end(c, t, counts_total(c, counts) * (int64_t)sizeof *buf, rc);
+}
+
+int comm_all_gather(struct comm *c, float *buf, const int64_t *counts, struct error *err)
+{
+    double t = call_begin(c, "all_gather");
+    int rc = c->ops->all_gather(c, buf, counts, err);
+    return call_end(c, t, counts_total(c, counts) * (int64_t)sizeof *buf, rc);
+}
+
+int comm_broadcast(struct comm *c, void *buf, int64_t bytes, int root, struct error *err)
+{
+    double t = call_begin(c, "broadcast");
+    int rc = c->ops->broadcast(c, buf, bytes, root, err);
+    return call_end(c, t, bytes, rc);
+}
+
+int comm_barrier(struct comm *c, struct error *err)
+{
+    double t = call_begin(c, "barrier");
+    return call_end(c, t, 0, c->ops->barrier(c, err));
+}

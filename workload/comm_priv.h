@@ -1,0 +1,33 @@
+/* What the back ends of comm share. */
+#ifndef WORKLOAD_COMM_PRIV_H
+#define WORKLOAD_COMM_PRIV_H
+
+#include "workload/comm.h"
+
+#define COMM_ID_MAX 33 /* 128 random bits in hexadecimal */
+
+struct comm {
+    const struct comm_ops *ops;
+    struct comm_config config; /* defaults filled in */
+    void *priv;                /* the back end's own */
+    char id[COMM_ID_MAX];
+    int64_t step;
+    int64_t seq;
+    const char *op; /* of the call in progress, for messages */
+    int lost_rank;  /* -1: none; once set, every further call fails */
+    double time_s;
+    comm_observer *observer;
+    void *observer_user;
+};
+
+extern const struct comm_ops comm_self_ops;
+extern const struct comm_ops comm_shm_ops;
+
+/* 128 bits from the kernel's random source, as text. */
+void comm_make_id(char out[static COMM_ID_MAX]);
+/* As comm_forget, for segments of the shm back end. */
+void comm_shm_forget(const struct comm_config *config);
+/* Where the segment of a run has its name while ranks attach; caller frees. */
+char *comm_shm_path(const struct comm_config *config);
+
+#endif

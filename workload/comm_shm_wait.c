@@ -1,0 +1,174 @@
+/* Meeting in the shared segment: spinning, sleeping, deadlines, and noticing dead peers. */
+#include "workload/comm_shm_priv.h"
+
+#include "common/clock.h"
+#include "common/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TICK_NS 50000000L /* how often a sleeper looks whether its peers live */
+#define SPINS 2000        /* some tens of microseconds, about the price of a sleep and a wake-up */
+
+static void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void shm_futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    const struct timespec tick = {.tv_sec = 0, .tv_nsec = TICK_NS};
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, &tick, NULL, 0);
+}
+
+void shm_futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Straight from /proc, no fixture root: this asks about real processes. No allocation: it runs
+ * inside a step. */
+uint64_t shm_process_start_ticks(int32_t pid)
+{
+    char path[32], text[1024], state;
+    unsigned long long ticks;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    const char *p = strrchr(text, ')'); /* the name may hold anything */
+    if (!p || sscanf(p + 1,
+                     " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d"
+                     " %llu",
+                     &state, &ticks) != 2)
+        return 0;
+    return state == 'Z' || state == 'X' ? 0 : ticks;
+}
+
+static bool has_reached(const struct shm_slot *slot, uint32_t meeting)
+{
+    return (int32_t)(atomic_load_explicit(&slot->arrived, memory_order_acquire) - meeting) >= 0;
+}
+
+static int lost_error(const struct comm *c, int rank, enum shm_reason reason, struct error *err)
+{
+    const struct shm *s = c->priv;
+    char where[64], why[96];
+    if (c->step >= 0)
+        snprintf(where, sizeof where, "%s of step %lld", c->op, (long long)c->step);
+    else
+        snprintf(where, sizeof where, "%s before the first step", c->op);
+    int pid = atomic_load(&s->head->slots[rank].pid);
+    switch (reason) {
+    case SHM_DIED: snprintf(why, sizeof why, "its process %d is dead", pid); break;
+    case SHM_LEFT: snprintf(why, sizeof why, "it ended early (process %d)", pid); break;
+    case SHM_ABSENT:
+        snprintf(why, sizeof why, "it did not start within %.3g s", c->config.timeout_s);
+        break;
+    default:
+        snprintf(why, sizeof why, "process %d did not arrive within %.3g s", pid,
+                 c->config.timeout_s);
+    }
+    if (rank == c->config.rank)
+        return error_set(err, NANOCHAT_EXIT_PEER,
+                         "the other ranks gave this rank (%d) up in %s: it came too late", rank,
+                         where);
+    return error_set(err, NANOCHAT_EXIT_PEER, "lost rank %d in %s: %s", rank, where, why);
+}
+
+/* The first loss counts for all: a rank that gives up because of it is not the culprit. */
+int shm_lose(struct comm *c, int rank, enum shm_reason reason, struct error *err)
+{
+    struct shm_header *h = ((struct shm *)c->priv)->head;
+    uint32_t none = 0;
+    if (reason != SHM_FINE && atomic_compare_exchange_strong(&h->lost, &none, (uint32_t)rank + 1))
+        atomic_store(&h->lost_reason, reason);
+    rank = (int)atomic_load(&h->lost) - 1;
+    reason = (enum shm_reason)atomic_load(&h->lost_reason);
+    c->lost_rank = rank;
+    for (int r = 0; r < c->config.world; r++)
+        shm_futex_wake(&h->slots[r].arrived);
+    shm_futex_wake(&h->attached);
+    return lost_error(c, rank, reason, err);
+}
+
+int shm_check_peers(struct comm *c, uint32_t meeting, struct error *err)
+{
+    struct shm_header *h = ((struct shm *)c->priv)->head;
+    if (atomic_load(&h->lost))
+        return shm_lose(c, 0, SHM_FINE, err);
+    for (int r = 0; r < c->config.world; r++) {
+        const struct shm_slot *slot = &h->slots[r];
+        int32_t pid = atomic_load(&slot->pid);
+        if (r == c->config.rank || !pid || has_reached(slot, meeting))
+            continue;
+        bool left = atomic_load(&slot->left) != 0;
+        uint64_t ticks = atomic_load(&slot->start_ticks);
+        if (!left && (!ticks || shm_process_start_ticks(pid) == ticks))
+            continue;
+        if (!has_reached(slot, meeting)) /* it may have arrived and ended meanwhile */
+            return shm_lose(c, r, left ? SHM_LEFT : SHM_DIED, err);
+    }
+    return 0;
+}
+
+static int wait_for(struct comm *c, int rank, uint32_t meeting, struct error *err)
+{
+    const struct shm *s = c->priv;
+    struct shm_slot *slot = &s->head->slots[rank];
+    for (int i = 0; s->may_spin && i < SPINS; i++) {
+        if (has_reached(slot, meeting))
+            return 0;
+        cpu_relax();
+    }
+    double begin = clock_mono_s(), checked = begin;
+    while (!has_reached(slot, meeting)) {
+        atomic_fetch_add(&slot->waiters, 1);
+        uint32_t seen = atomic_load(&slot->arrived);
+        if ((int32_t)(seen - meeting) < 0)
+            shm_futex_wait(&slot->arrived, seen);
+        atomic_fetch_sub(&slot->waiters, 1);
+        double now = clock_mono_s();
+        if (has_reached(slot, meeting))
+            return 0;
+        if (now - begin > c->config.timeout_s)
+            return shm_lose(c, rank, SHM_LATE, err);
+        if (atomic_load(&s->head->lost) || now - checked > TICK_NS * 0.9e-9) {
+            if (shm_check_peers(c, meeting, err))
+                return -err->code;
+            checked = now;
+        }
+    }
+    return 0;
+}
+
+int shm_meet(struct comm *c, struct error *err)
+{
+    struct shm *s = c->priv;
+    if (c->lost_rank >= 0)
+        return shm_lose(c, c->lost_rank, SHM_FINE, err);
+    struct shm_slot *mine = &s->head->slots[c->config.rank];
+    uint32_t meeting = ++s->met;
+    atomic_store(&mine->arrived, meeting); /* seq_cst: before the look at waiters */
+    if (atomic_load(&mine->waiters))
+        shm_futex_wake(&mine->arrived);
+    for (int r = 0; r < c->config.world; r++)
+        if (r != c->config.rank && wait_for(c, r, meeting, err))
+            return -err->code;
+    return 0;
+}
