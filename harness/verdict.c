@@ -1,0 +1,348 @@
+#include "harness/verdict.h"
+
+#include "common/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_DISTURBED 0.25 /* share of blocks above which a cell is untrustworthy */
+#define FEWEST_FOR_PRECISION 10
+
+static const struct {
+    const char *name, *words;
+} verdict_table[VERDICT_COUNT] = {
+    [VERDICT_EQUIVALENT] = {"equivalent", "equivalent"},
+    [VERDICT_SLOWER] = {"slower", "slower"},
+    [VERDICT_SLOWER_UNCERTAIN] = {"slower_size_uncertain", "slower, size uncertain"},
+    [VERDICT_FASTER] = {"faster", "faster"},
+    [VERDICT_FASTER_UNCERTAIN] = {"faster_size_uncertain", "faster, size uncertain"},
+    [VERDICT_INCONCLUSIVE] = {"inconclusive", "inconclusive"},
+    [VERDICT_NOT_COMPARABLE] = {"not_comparable", "not comparable"},
+    [VERDICT_UNTRUSTWORTHY] = {"untrustworthy", "untrustworthy"},
+};
+
+const char *verdict_name(enum verdict_kind v)
+{
+    return verdict_table[v].name;
+}
+
+const char *verdict_words(enum verdict_kind v)
+{
+    return verdict_table[v].words;
+}
+
+enum verdict_kind verdict_of_interval(struct interval cost, double margin)
+{
+    double low = 1 / (1 + margin);
+    double high = 1 + margin;
+    if (isnan(cost.lo) || isnan(cost.hi))
+        return VERDICT_INCONCLUSIVE;
+    if (low < cost.lo && cost.hi < high)
+        return VERDICT_EQUIVALENT;
+    if (cost.lo > high)
+        return VERDICT_SLOWER;
+    if (cost.lo > 1)
+        return VERDICT_SLOWER_UNCERTAIN;
+    if (cost.hi < low)
+        return VERDICT_FASTER;
+    if (cost.hi < 1)
+        return VERDICT_FASTER_UNCERTAIN;
+    return VERDICT_INCONCLUSIVE;
+}
+
+struct interval comparison_cost(const struct comparison *c)
+{
+    struct interval ci = c->paired.ci;
+    return c->direction > 0 ? ci : (struct interval){1 / ci.hi, 1 / ci.lo};
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+void verdict_put_percent(struct str *out, double share)
+{
+    double percent = share * 100;
+    double nearest = round(percent);
+    bool whole = fabs(percent - nearest) < 0.005;
+    str_appendf(out, "%.*f %%", whole ? 0 : percent < 1 ? 2 : 1, whole ? nearest : percent);
+}
+
+void verdict_put_ratio(struct str *out, double ratio)
+{
+    if (isfinite(ratio))
+        str_appendf(out, "%.*f", ratio < 0.1 ? 4 : 3, ratio);
+    else
+        str_append(out, "none");
+}
+
+static void put_share(struct str *out, double share)
+{
+    str_appendf(out, "%.*f", fabs(share) < .00995 ? 2 : fabs(share) < 9.95 ? 1 : 0, share * 100);
+}
+
+/* "(ratio 1.002, 95 % CI 0.999–1.005, paired, 6 blocks)" */
+static void put_evidence(struct str *out, const struct comparison *c)
+{
+    if (c->paired.n == 0)
+        return;
+    str_append(out, " (ratio ");
+    verdict_put_ratio(out, c->paired.ratio);
+    if (c->paired.n >= 2) {
+        str_append(out, ", ");
+        verdict_put_percent(out, c->paired.confidence);
+        str_append(out, " CI ");
+        verdict_put_ratio(out, c->paired.ci.lo);
+        str_append(out, "–");
+        verdict_put_ratio(out, c->paired.ci.hi);
+    } else {
+        str_append(out, ", n = 1: no interval");
+    }
+    str_appendf(out, ", paired, %zu block%s)", c->paired.n, c->paired.n == 1 ? "" : "s");
+}
+
+/* "slower" for times, "lower" for rates: what happened to the metric itself. */
+static const char *comparative(const struct comparison *c, bool worse)
+{
+    static const char *const time_suffix[] = {"_s", "_ms", "_us", "_per_s"};
+    bool about_time = !strcmp(c->metric, "mfu") || str_starts_with(c->metric, "phases_s.");
+    const char *leaf = strrchr(c->metric, '.') && !str_starts_with(c->metric, "train.step_time_s")
+                           ? strrchr(c->metric, '.') + 1
+                           : c->metric;
+    for (size_t i = 0; i < sizeof time_suffix / sizeof *time_suffix; i++)
+        about_time |= str_ends_with(leaf, time_suffix[i]);
+    about_time |= str_starts_with(c->metric, "train.step_time_s");
+    if (about_time)
+        return worse ? "slower" : "faster";
+    return worse == (c->direction > 0) ? "higher" : "lower";
+}
+
+static void put_direction(struct str *out, const struct comparison *c, const char *base, bool worse,
+                          bool sure)
+{
+    struct interval ci = c->paired.ci;
+    double near = fmin(fabs(ci.lo - 1), fabs(ci.hi - 1));
+    double far = fmax(fabs(ci.lo - 1), fabs(ci.hi - 1));
+    str_appendf(out, "is %s than %s by ", comparative(c, worse), base);
+    put_share(out, fabs(c->paired.ratio - 1));
+    str_append(out, " % (");
+    put_share(out, near);
+    str_append(out, "–");
+    put_share(out, far);
+    str_append(out, sure ? " %), beyond the margin of ±" : " %), size uncertain: the margin is ±");
+    verdict_put_percent(out, c->margin);
+}
+
+static void put_equivalent(struct str *out, const struct comparison *c, const char *base)
+{
+    str_appendf(out, "is equivalent to %s: within ±", base);
+    verdict_put_percent(out, c->margin);
+    put_evidence(out, c);
+    if (c->paired.ci.lo > 1 || c->paired.ci.hi < 1) {
+        str_append(out, "; a real difference of ");
+        put_share(out, fabs(c->paired.ratio - 1));
+        str_append(out, " % is visible but below the margin");
+    }
+}
+
+static void put_inconclusive(struct str *out, const struct comparison *c, const char *base)
+{
+    str_appendf(out, "against %s is inconclusive: ", base);
+    if (c->reason) {
+        str_append(out, c->reason);
+    } else {
+        str_append(out, "the interval spans ±");
+        verdict_put_percent(out, c->margin);
+        if (c->more_blocks)
+            str_appendf(out, "; about %zu more block%s needed", c->more_blocks,
+                        c->more_blocks == 1 ? "" : "s");
+        else
+            str_append(out, "; more blocks are needed");
+    }
+    put_evidence(out, c);
+}
+
+static void make_sentence(const struct study *s, struct comparison *c)
+{
+    struct str out = STR_INIT;
+    const char *base = s->arms[c->reference].name;
+    str_appendf(&out, "%s ", s->arms[c->arm].name);
+    switch (c->verdict) {
+    case VERDICT_EQUIVALENT: put_equivalent(&out, c, base); break;
+    case VERDICT_SLOWER:
+    case VERDICT_SLOWER_UNCERTAIN:
+        put_direction(&out, c, base, true, c->verdict == VERDICT_SLOWER);
+        put_evidence(&out, c);
+        break;
+    case VERDICT_FASTER:
+    case VERDICT_FASTER_UNCERTAIN:
+        put_direction(&out, c, base, false, c->verdict == VERDICT_FASTER);
+        put_evidence(&out, c);
+        break;
+    case VERDICT_NOT_COMPARABLE:
+        str_appendf(&out, "is not comparable with %s: %s", base, c->reason);
+        break;
+    case VERDICT_UNTRUSTWORTHY:
+        str_appendf(&out, "against %s is untrustworthy: %s", base, c->reason);
+        put_evidence(&out, c);
+        break;
+    default: put_inconclusive(&out, c, base);
+    }
+    free(c->sentence);
+    c->sentence = str_steal(&out);
+}
+
+/* ---- the comparison ----------------------------------------------------------------------------
+ */
+
+static struct rank_interval ratio_by_ranks(const struct pairs *p, double confidence)
+{
+    double *d = mem_alloc((p->count ? p->count : 1) * sizeof *d);
+    for (size_t i = 0; i < p->count; i++)
+        d[i] = log(p->b[i] / p->a[i]);
+    struct rank_interval h = stats_hodges_lehmann(d, p->count, confidence);
+    free(d);
+    h.estimate = exp(h.estimate);
+    h.ci = (struct interval){exp(h.ci.lo), exp(h.ci.hi)};
+    return h;
+}
+
+static int looks_passed(const struct study *s, size_t n)
+{
+    int passed = 0;
+    for (size_t i = 0; i < s->n_looks; i++)
+        passed += (int64_t)n >= s->looks[i];
+    return passed;
+}
+
+static char *why_no_interval(const struct comparison *c)
+{
+    if (c->paired.n == 1)
+        return mem_strdup("one block gives no interval");
+    if (c->total == 0)
+        return mem_strdup("no block was run");
+    if (c->missing)
+        return mem_printf("%s has no value in %zu block%s", c->metric, c->missing,
+                          c->missing == 1 ? "" : "s");
+    return mem_printf("none of %zu block%s is complete", c->total, c->total == 1 ? "" : "s");
+}
+
+static void judge(struct comparison *c)
+{
+    if (c->total && (double)c->disturbed > MAX_DISTURBED * (double)c->total) {
+        c->verdict = VERDICT_UNTRUSTWORTHY;
+        c->reason = mem_printf("%zu of %zu blocks were disturbed by others on the machine",
+                               c->disturbed, c->total);
+        return;
+    }
+    if (c->paired.n < 2) {
+        c->verdict = VERDICT_INCONCLUSIVE;
+        c->reason = why_no_interval(c);
+        return;
+    }
+    c->verdict = verdict_of_interval(comparison_cost(c), c->margin);
+    size_t needed = stats_blocks_needed(&c->paired, c->margin);
+    if (c->verdict == VERDICT_INCONCLUSIVE && needed > c->paired.n)
+        c->more_blocks = needed - c->paired.n;
+}
+
+void comparison_make(const struct study *s, const struct blocks *b, size_t cell, size_t reference,
+                     size_t arm, const char *metric, double margin, struct comparison *out)
+{
+    double alpha = stats_pocock_alpha(s->n_looks);
+    struct pairs used;
+    struct pairs all;
+    pairs_make(b, reference, arm, metric, false, &used);
+    pairs_make(b, reference, arm, metric, true, &all);
+    *out = (struct comparison){.metric = metric,
+                               .cell = cell,
+                               .reference = reference,
+                               .arm = arm,
+                               .direction = metric_direction(metric),
+                               .p_holm = NAN,
+                               .disturbed = b->disturbed,
+                               .incomplete = b->incomplete,
+                               .total = b->total,
+                               .missing = used.missing};
+    out->paired = stats_paired(used.a, used.b, used.count, alpha);
+    out->all_blocks = stats_paired(all.a, all.b, all.count, alpha);
+    out->hodges_lehmann = ratio_by_ranks(&used, out->paired.confidence);
+    out->median_a = stats_median(used.a, used.count);
+    out->median_b = stats_median(used.b, used.count);
+    out->margin_source = "option";
+    out->margin =
+        margin >= 0 ? margin : study_margin(s, metric, out->median_a, &out->margin_source);
+    out->tost = stats_tost(&out->paired, out->margin);
+    out->look = looks_passed(s, used.count);
+    judge(out);
+    make_sentence(s, out);
+    pairs_release(&used);
+    pairs_release(&all);
+}
+
+void comparison_overrule(const struct study *s, struct comparison *c, enum verdict_kind v,
+                         const char *reason)
+{
+    char *copy = mem_strdup(reason);
+    free(c->reason);
+    c->reason = copy;
+    c->verdict = v;
+    c->more_blocks = 0;
+    make_sentence(s, c);
+}
+
+void comparison_release(struct comparison *c)
+{
+    free(c->reason);
+    free(c->sentence);
+    *c = (struct comparison){0};
+}
+
+/* ---- looks --------------------------------------------------------------------------------------
+ */
+
+static bool decided(const struct study *s, const struct comparison *c)
+{
+    if (s->stop == STOP_PRECISION) {
+        double half = log(c->paired.ci.hi / c->paired.ci.lo) / 2;
+        return c->paired.n >= FEWEST_FOR_PRECISION && half < log1p(c->margin) / 2;
+    }
+    return c->verdict == VERDICT_EQUIVALENT || c->verdict == VERDICT_SLOWER ||
+           c->verdict == VERDICT_FASTER;
+}
+
+static bool all_decided(const struct study *s, const struct records *r, size_t cell)
+{
+    struct blocks b;
+    blocks_make(s, r, cell, &b);
+    bool only_control = s->n_arms == 2 && s->control >= 0;
+    bool all = s->n_arms > 1;
+    for (size_t arm = 0; all && arm < s->n_arms; arm++) {
+        if (arm == s->baseline || ((int)arm == s->control && !only_control))
+            continue;
+        struct comparison c;
+        comparison_make(s, &b, cell, s->baseline, arm, s->primary, -1, &c);
+        all = decided(s, &c);
+        comparison_release(&c);
+    }
+    blocks_release(&b);
+    return all;
+}
+
+int verdict_look(const struct scenario *s, const struct records *r, size_t cell,
+                 int64_t analysed_blocks, bool *stop, struct error *err)
+{
+    size_t n_looks = s->sampling.n_looks;
+    *stop = false;
+    if (cell >= s->n_cells)
+        return error_set(err, NCBENCH_EXIT_BUG, "cell %zu of %zu", cell, s->n_cells);
+    bool at_look = false;
+    for (size_t i = 0; i < n_looks; i++)
+        at_look |= s->sampling.looks[i] == analysed_blocks;
+    *stop = n_looks > 0 && analysed_blocks >= s->sampling.looks[n_looks - 1];
+    if (*stop || !at_look || s->sampling.stop == STOP_NEVER)
+        return 0;
+    struct study study;
+    study_from_scenario(s, &study);
+    *stop = all_decided(&study, r, cell);
+    study_release(&study);
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* Verdicts: from the blocks of a cell to a word, and to a sentence that a reader can check.
+ *
+ * The ratio is that of the metric, arm over baseline. Judged is the cost: for rates (larger is
+ * better) the ratio turned round. With the interval [lo, hi] of the cost ratio at the level 1 - 2
+ * alpha of a look, L = 1/(1 + margin), U = 1 + margin, the first row that holds:
+ *
+ *   environments differ in what must match        not_comparable      (set by harness/analysis.c)
+ *   > 25 % of blocks disturbed, control failed     untrustworthy       (control: analysis.c)
+ *   L < lo and hi < U                              equivalent
+ *   lo > U                                         slower
+ *   1 < lo <= U <= hi                              slower_size_uncertain
+ *   hi < L                                         faster
+ *   lo <= L <= hi < 1                              faster_size_uncertain
+ *   otherwise, and with fewer than two blocks      inconclusive */
+#ifndef HARNESS_VERDICT_H
+#define HARNESS_VERDICT_H
+
+#include "harness/blocks.h"
+#include "harness/stats_paired.h"
+#include "harness/stats_rank.h"
+#include "harness/study.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum verdict_kind {
+    VERDICT_EQUIVALENT,
+    VERDICT_SLOWER,
+    VERDICT_SLOWER_UNCERTAIN,
+    VERDICT_FASTER,
+    VERDICT_FASTER_UNCERTAIN,
+    VERDICT_INCONCLUSIVE,
+    VERDICT_NOT_COMPARABLE,
+    VERDICT_UNTRUSTWORTHY,
+    VERDICT_COUNT,
+};
+
+const char *verdict_name(enum verdict_kind v);  /* "slower_size_uncertain": for machines */
+const char *verdict_words(enum verdict_kind v); /* "slower, size uncertain": for people */
+
+struct comparison {
+    const char *metric; /* borrowed from the caller of comparison_make */
+    size_t cell, reference, arm;
+    int direction;        /* of the metric: +1 larger is worse */
+    struct paired paired; /* of the metric's ratio, arm over reference */
+    struct tost tost;
+    struct rank_interval hodges_lehmann; /* of the ratio (not its logarithm) */
+    struct paired all_blocks;            /* the same with disturbed blocks */
+    double p_holm;                       /* NaN outside the family */
+    double margin;
+    const char *margin_source; /* "scenario", "default", "option" */
+    int look;                  /* looks passed with this many blocks; 0: before the first */
+    double median_a, median_b; /* of the metric over the blocks that count */
+    size_t disturbed, incomplete, missing, total; /* blocks */
+    size_t more_blocks; /* for inconclusive: about how many more; 0: cannot be said */
+    enum verdict_kind verdict;
+    char *reason;   /* owned; NULL where the numbers speak */
+    char *sentence; /* owned; begins with the arm's name; no full stop */
+};
+
+/* margin < 0: as the study says. The verdict is that of the numbers alone. */
+void comparison_make(const struct study *s, const struct blocks *b, size_t cell, size_t reference,
+                     size_t arm, const char *metric, double margin, struct comparison *out);
+/* Overrule it: not_comparable, untrustworthy. reason is copied; the sentence is made anew. */
+void comparison_overrule(const struct study *s, struct comparison *c, enum verdict_kind v,
+                         const char *reason);
+void comparison_release(struct comparison *c);
+
+/* The interval of the cost ratio: that of the ratio, or turned round for rates. */
+struct interval comparison_cost(const struct comparison *c);
+/* The verdict of a cost interval alone. */
+enum verdict_kind verdict_of_interval(struct interval cost, double margin);
+
+/* Words: "+0.2 %", "1.002", "95 %"; each appends. */
+void verdict_put_ratio(struct str *out, double ratio);
+void verdict_put_percent(struct str *out, double share); /* .05 → "5 %", .9558 → "95.6 %" */
+
+/* Called by the run loop when a cell has so many analysed blocks. *stop: the cell is finished: it
+ * has reached its last look, or it is at a look and its verdict allows to stop (`stop: decided`:
+ * every arm but the control is equivalent or wholly beyond the margin; `stop: precision`: at least
+ * 10 blocks and every interval's half-width is below half of the margin). Comparability is not
+ * asked. Between looks nothing is computed. */
+int verdict_look(const struct scenario *s, const struct records *r, size_t cell,
+                 int64_t analysed_blocks, bool *stop, struct error *err);
+
+#endif

@@ -1,0 +1,382 @@
+/* From records to verdicts and sentences: which blocks count, every row of the verdict table, the
+ * words, the looks of a running session. */
+#include "harness/verdict.h"
+#include "tests/unit/session_fixture.h"
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double A[10] = {100.12, 100.45, 99.87,  100.31, 101.02,
+                             100.08, 99.95,  100.66, 100.23, 100.40};
+static const double B[10] = {100.95, 101.10, 100.61, 101.22, 101.63,
+                             100.89, 100.78, 101.35, 101.17, 100.99};
+
+/* The comparison of cell c00 by the records; the caller releases it. */
+static struct comparison compare(const struct study *s, const struct records *r, const char *metric,
+                                 double margin)
+{
+    struct blocks b;
+    struct comparison c;
+    blocks_make(s, r, 0, &b);
+    comparison_make(s, &b, 0, 0, 1, metric, margin, &c);
+    blocks_release(&b);
+    return c;
+}
+
+static struct comparison compare_pairs(const double *a, const double *b, size_t n, double margin)
+{
+    struct study s;
+    struct records r = {0};
+    fixture_study(&s, "[10]", false);
+    fixture_add_pairs(&r, "c00", a, b, n);
+    struct comparison c = compare(&s, &r, "step_time_s", margin);
+    c.metric = "step_time_s";
+    records_release(&r);
+    study_release(&s);
+    return c;
+}
+
+static void equivalent_but_visible(void)
+{
+    struct comparison c = compare_pairs(A, B, 10, .01);
+    CU_ASSERT_EQUAL(c.verdict, VERDICT_EQUIVALENT);
+    CU_ASSERT_STR(
+        c.sentence,
+        "podman is equivalent to bare: within ±1 % (ratio 1.008, 90 % CI 1.007–1.008, "
+        "paired, 10 blocks); a real difference of 0.76 % is visible but below the margin");
+    CU_ASSERT_NEAR(c.tost.p, 8.197e-5, 5e-9);
+    CU_ASSERT_NEAR(c.hodges_lehmann.estimate, 1.007572, 5e-7);
+    CU_ASSERT_NEAR(c.median_a, 100.27, 1e-9);
+    CU_ASSERT_EQUAL(c.look, 1);
+    comparison_release(&c);
+}
+
+static void rows_of_the_table(void)
+{
+    static const struct {
+        double lo, hi;
+        enum verdict_kind want;
+    } rows[] = {
+        {.995, 1.005, VERDICT_EQUIVALENT},
+        {1.001, 1.009, VERDICT_EQUIVALENT},
+        {1.011, 1.02, VERDICT_SLOWER},
+        {1.002, 1.02, VERDICT_SLOWER_UNCERTAIN},
+        {1.0001, 1.01, VERDICT_SLOWER_UNCERTAIN},
+        {.95, .98, VERDICT_FASTER},
+        {.98, .999, VERDICT_FASTER_UNCERTAIN},
+        {.985, 1.021, VERDICT_INCONCLUSIVE},
+        {.98, 1.001, VERDICT_INCONCLUSIVE},
+        {NAN, NAN, VERDICT_INCONCLUSIVE},
+        {1, 1.01, VERDICT_INCONCLUSIVE},
+        {1 / 1.01, 1, VERDICT_INCONCLUSIVE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CU_ASSERT_EQUAL(verdict_of_interval((struct interval){rows[i].lo, rows[i].hi}, .01),
+                        rows[i].want);
+}
+
+static void sentences(void)
+{
+    double slow[10], fast[10], noisy[10];
+    for (int i = 0; i < 10; i++) {
+        slow[i] = A[i] * 1.073 * (i % 2 ? 1.001 : .999);
+        fast[i] = A[i] * .93 * (i % 2 ? 1.001 : .999);
+        noisy[i] = A[i] * (i % 2 ? 1.03 : .975);
+    }
+    struct comparison c = compare_pairs(A, slow, 10, .05);
+    CU_ASSERT_STR(c.sentence, "podman is slower than bare by 7.3 % (7.2–7.4 %), beyond the margin "
+                              "of ±5 % (ratio 1.073, 90 % CI 1.072–1.074, paired, 10 blocks)");
+    comparison_release(&c);
+    c = compare_pairs(A, fast, 10, .05);
+    CU_ASSERT_EQUAL(c.verdict, VERDICT_FASTER);
+    CU_ASSERT_PTR_NOT_NULL(strstr(c.sentence, "podman is faster than bare by 7.0 %"));
+    comparison_release(&c);
+    c = compare_pairs(A, slow, 10, .073);
+    CU_ASSERT_EQUAL(c.verdict, VERDICT_SLOWER_UNCERTAIN);
+    CU_ASSERT_PTR_NOT_NULL(strstr(c.sentence, "size uncertain: the margin is ±7.3 %"));
+    comparison_release(&c);
+    c = compare_pairs(A, noisy, 10, .01);
+    CU_ASSERT_EQUAL(c.verdict, VERDICT_INCONCLUSIVE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(c.sentence, "the interval spans ±1 %; about "));
+    CU_ASSERT(c.more_blocks > 0);
+    comparison_release(&c);
+    c = compare_pairs(A, B, 1, .01);
+    CU_ASSERT_EQUAL(c.verdict, VERDICT_INCONCLUSIVE);
+    CU_ASSERT_STR(c.sentence, "podman against bare is inconclusive: one block gives no interval "
+                              "(ratio 1.008, n = 1: no interval, paired, 1 block)");
+    comparison_release(&c);
+    c = compare_pairs(A, B, 0, .01);
+    CU_ASSERT_STR(c.sentence, "podman against bare is inconclusive: no block was run");
+    comparison_release(&c);
+}
+
+/* For a rate larger is better: the same session seen by tokens/s says the same. */
+static void rates_are_turned_round(void)
+{
+    struct study s;
+    struct records r = {0};
+    double slow[10];
+    for (int i = 0; i < 10; i++)
+        slow[i] = B[i] * 1.03;
+    fixture_study(&s, "[10]", false);
+    fixture_add_pairs(&r, "c00", A, slow, 10);
+    struct comparison time = compare(&s, &r, "step_time_s", -1);
+    struct comparison rate = compare(&s, &r, "tokens_per_s", -1);
+    CU_ASSERT_EQUAL(time.verdict, VERDICT_SLOWER);
+    CU_ASSERT_EQUAL(rate.verdict, VERDICT_SLOWER);
+    CU_ASSERT(rate.paired.ratio < 1);
+    CU_ASSERT_NEAR(comparison_cost(&rate).lo, time.paired.ci.lo, 1e-12);
+    CU_ASSERT_NEAR(rate.margin, .01, 0); /* that of step_time_s */
+    CU_ASSERT_PTR_NOT_NULL(strstr(rate.sentence, "slower than bare by 3."));
+    comparison_release(&time);
+    comparison_release(&rate);
+    records_release(&r);
+    study_release(&s);
+}
+
+static void margins(void)
+{
+    struct study s;
+    const char *source;
+    fixture_study(&s, "[6]", false);
+    CU_ASSERT_NEAR(study_margin(&s, "step_time_s", 2, &source), .01, 0);
+    CU_ASSERT_STR(source, "scenario");
+    CU_ASSERT_NEAR(study_margin(&s, "start_s", .2, NULL), .5, 1e-12); /* 100 ms of 200 ms */
+    CU_ASSERT_NEAR(study_margin(&s, "start_s", 5, NULL), .2, 0);      /* 20 % is more */
+    CU_ASSERT_NEAR(study_margin(&s, "start_s", NAN, NULL), .2, 0);
+    CU_ASSERT_NEAR(study_margin(&s, "phases_s.exec", .05, &source), 2, 1e-12);
+    CU_ASSERT_STR(source, "default");
+    CU_ASSERT_NEAR(study_margin(&s, "peak_rss_bytes", 1e9, NULL), .05, 0);
+    study_release(&s);
+}
+
+static void blocks_that_do_not_count(void)
+{
+    struct study s;
+    struct records r = {0};
+    fixture_study(&s, "[6]", false);
+    fixture_add_pairs(&r, "c00", A, B, 8);
+    fixture_add(&r, (struct fixture_trial){"c00", "bare", 0, 0, OUTCOME_OK, 500, NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "podman", 0, 0, OUTCOME_OK, 50, NULL});
+    fixture_add(&r, (struct fixture_trial){"c01", "bare", 1, 0, OUTCOME_OK, 500, NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "bare", 9, 0, OUTCOME_OK, 500, NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "podman", 9, 0, OUTCOME_TIMEOUT, 0, NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "bare", 10, 0, OUTCOME_DISTURBED, 100, NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "podman", 10, 0, OUTCOME_OK, 130, NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "bare", 11, 0, OUTCOME_OK, 100, NULL});
+    struct blocks b;
+    blocks_make(&s, &r, 0, &b);
+    CU_ASSERT_EQUAL(b.complete, 8);
+    CU_ASSERT_EQUAL(b.disturbed, 1);
+    CU_ASSERT_EQUAL(b.incomplete, 2);
+    CU_ASSERT_EQUAL(b.total, 11);
+    CU_ASSERT_STR(b.items[8].reason, "podman: timeout");
+    CU_ASSERT_STR(b.items[9].reason, "bare: disturbed");
+    CU_ASSERT_STR(b.items[10].reason, "podman: not run");
+    struct comparison c;
+    comparison_make(&s, &b, 0, 0, 1, "step_time_s", -1, &c);
+    struct paired want = stats_paired(A, B, 8, .05);
+    CU_ASSERT_NEAR(c.paired.ratio, want.ratio, 1e-15);
+    CU_ASSERT_EQUAL(c.paired.n, 8);
+    CU_ASSERT_EQUAL(c.all_blocks.n, 9);
+    CU_ASSERT(c.all_blocks.ratio > c.paired.ratio);
+    comparison_release(&c);
+    blocks_release(&b);
+    records_release(&r);
+    study_release(&s);
+}
+
+/* A disturbed block that was repeated counts once, with the repetition's numbers. */
+static void repeated_blocks(void)
+{
+    struct study s;
+    struct records r = {0};
+    fixture_study(&s, "[6]", false);
+    fixture_add_pairs(&r, "c00", A, B, 5);
+    fixture_add(&r, (struct fixture_trial){"c00", "bare", 6, 1, OUTCOME_OK, 100, NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "podman", 6, 1, OUTCOME_DISTURBED, 150, NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "bare", 6, 2, OUTCOME_OK, A[5], NULL});
+    fixture_add(&r, (struct fixture_trial){"c00", "podman", 6, 2, OUTCOME_OK, B[5], NULL});
+    struct comparison c = compare(&s, &r, "step_time_s", -1);
+    struct paired want = stats_paired(A, B, 6, .05);
+    CU_ASSERT_NEAR(c.paired.ratio, want.ratio, 1e-15);
+    CU_ASSERT_EQUAL(c.total, 6);
+    CU_ASSERT_EQUAL(c.disturbed, 1);
+    CU_ASSERT_EQUAL(c.all_blocks.n, 7);
+    CU_ASSERT_EQUAL(c.verdict, VERDICT_EQUIVALENT);
+    comparison_release(&c);
+    records_release(&r);
+    study_release(&s);
+}
+
+static void too_many_disturbed(void)
+{
+    struct study s;
+    struct records r = {0};
+    fixture_study(&s, "[6]", false);
+    fixture_add_pairs(&r, "c00", A, B, 6);
+    for (int k = 7; k <= 9; k++) {
+        fixture_add(&r, (struct fixture_trial){"c00", "bare", k, 0, OUTCOME_OK, 100, NULL});
+        fixture_add(&r,
+                    (struct fixture_trial){"c00", "podman", k, 0, OUTCOME_DISTURBED, 100, NULL});
+        struct comparison c = compare(&s, &r, "step_time_s", -1);
+        CU_ASSERT_EQUAL(c.verdict, k < 9 ? VERDICT_EQUIVALENT : VERDICT_UNTRUSTWORTHY);
+        if (k == 9)
+            CU_ASSERT_PTR_NOT_NULL(strstr(c.sentence, "3 of 9 blocks were disturbed"));
+        comparison_release(&c);
+    }
+    records_release(&r);
+    study_release(&s);
+}
+
+/* A runtime that never worked does not take the others' blocks away; it has none itself. */
+static void a_runtime_that_never_works(void)
+{
+    struct study s;
+    struct records r = {0};
+    fixture_study(&s, "[6]", true); /* the control stands for a third arm */
+    fixture_add_pairs(&r, "c00", A, B, 6);
+    for (int k = 1; k <= 6; k++)
+        fixture_add(
+            &r, (struct fixture_trial){"c00", "bare-control", k, 0, OUTCOME_UNAVAILABLE, 0, NULL});
+    struct blocks b;
+    struct comparison c;
+    blocks_make(&s, &r, 0, &b);
+    CU_ASSERT_EQUAL(b.complete, 6);
+    comparison_make(&s, &b, 0, 0, 2, "step_time_s", -1, &c);
+    CU_ASSERT_EQUAL(c.verdict, VERDICT_INCONCLUSIVE);
+    CU_ASSERT_EQUAL(c.paired.n, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(c.sentence, "step_time_s has no value in 6 blocks"));
+    comparison_release(&c);
+    blocks_release(&b);
+    records_release(&r);
+    study_release(&s);
+}
+
+static void overruled(void)
+{
+    struct study s;
+    struct records r = {0};
+    fixture_study(&s, "[6]", false);
+    fixture_add_pairs(&r, "c00", A, B, 6);
+    struct comparison c = compare(&s, &r, "step_time_s", -1);
+    comparison_overrule(&s, &c, VERDICT_NOT_COMPARABLE,
+                        "OMP_NUM_THREADS differs: 1 in podman, 16 in bare");
+    CU_ASSERT_STR(c.sentence, "podman is not comparable with bare: OMP_NUM_THREADS differs: 1 in "
+                              "podman, 16 in bare");
+    CU_ASSERT_STR(verdict_name(c.verdict), "not_comparable");
+    comparison_release(&c);
+    records_release(&r);
+    study_release(&s);
+}
+
+/* ---- looks of a running session -----------------------------------------------------------------
+ */
+
+/* The smallest scenario that verdict_look needs. */
+struct small {
+    struct runtime_spec specs[2];
+    struct cell cell;
+    struct margin margin;
+    struct scenario s;
+};
+
+static void small_scenario(struct small *out)
+{
+    *out =
+        (struct small){.specs = {{.name = (char *)"bare", .kind = (char *)"bare"},
+                                 {.name = (char *)"podman", .kind = (char *)"podman"}},
+                       .margin = {(char *)"step_time_s", .01, 0},
+                       .s = {.name = (char *)"small",
+                             .n_runtimes = 2,
+                             .control = -1,
+                             .n_cells = 1,
+                             .primary = (char *)"step_time_s",
+                             .n_margins = 1,
+                             .sampling = {.looks = {6, 12}, .n_looks = 2, .stop = STOP_DECIDED}}};
+    out->cell = (struct cell){.id = (char *)"c00",
+                              .ranks_per_node = 1,
+                              .nodes = 1,
+                              .values = json_object(),
+                              .runtimes = out->specs};
+    out->s.cells = &out->cell;
+    out->s.margins = &out->margin;
+}
+
+static bool look(const struct small *f, const struct records *r, int64_t n)
+{
+    auto_error struct error err = ERROR_INIT;
+    bool stop = true;
+    CU_ASSERT_EQUAL(verdict_look(&f->s, r, 0, n, &stop, &err), 0);
+    return stop;
+}
+
+static void looks_stop_what_is_decided(void)
+{
+    struct small f;
+    struct records r = {0};
+    small_scenario(&f);
+    fixture_add_pairs(&r, "c00", A, B, 5);
+    CU_ASSERT(!look(&f, &r, 5)); /* no look here, however clear */
+    records_release(&r);
+    fixture_add_pairs(&r, "c00", A, B, 6);
+    CU_ASSERT(look(&f, &r, 6)); /* equivalent */
+    f.s.sampling.stop = STOP_NEVER;
+    CU_ASSERT(!look(&f, &r, 6));
+    CU_ASSERT(look(&f, &r, 12));
+    f.s.sampling.stop = STOP_PRECISION;
+    CU_ASSERT(!look(&f, &r, 6)); /* fewer than ten blocks never do */
+    f.s.sampling.stop = STOP_DECIDED;
+    f.margin.rel = .00755;
+    CU_ASSERT(!look(&f, &r, 6)); /* slower, size uncertain */
+    CU_ASSERT(look(&f, &r, 12));
+    f.margin.rel = .005;
+    CU_ASSERT(look(&f, &r, 6)); /* wholly beyond */
+    records_release(&r);
+    fixture_add_pairs(&r, "c00", A, B, 10);
+    f.margin.rel = .05;
+    f.s.sampling.looks[0] = 10;
+    f.s.sampling.stop = STOP_PRECISION;
+    CU_ASSERT(look(&f, &r, 10));
+    f.margin.rel = .0001;
+    CU_ASSERT(!look(&f, &r, 10));
+    records_release(&r);
+    json_decref(f.cell.values);
+}
+
+static void one_arm_goes_to_its_last_look(void)
+{
+    struct small f;
+    struct records r = {0};
+    small_scenario(&f);
+    f.s.n_runtimes = 1;
+    CU_ASSERT(!look(&f, &r, 6));
+    CU_ASSERT(look(&f, &r, 12));
+    json_decref(f.cell.values);
+}
+
+static void study_of_scenario(void)
+{
+    struct small f;
+    struct study s;
+    small_scenario(&f);
+    study_from_scenario(&f.s, &s);
+    CU_ASSERT_EQUAL(s.n_arms, 2);
+    CU_ASSERT_STR(s.arms[1].name, "podman");
+    CU_ASSERT_EQUAL(s.looks[1], 12);
+    CU_ASSERT_EQUAL(s.cells[0].ranks, 1);
+    CU_ASSERT_NEAR(study_margin(&s, "step_time_s", 1, NULL), .01, 0);
+    study_release(&s);
+    json_decref(f.cell.values);
+}
+
+UNIT_MAIN({"equivalent, but visible", equivalent_but_visible},
+          {"rows of the table", rows_of_the_table}, {"sentences", sentences},
+          {"rates are turned round", rates_are_turned_round}, {"margins", margins},
+          {"blocks that do not count", blocks_that_do_not_count},
+          {"repeated blocks", repeated_blocks}, {"too many disturbed", too_many_disturbed},
+          {"a runtime that never works", a_runtime_that_never_works}, {"overruled", overruled},
+          {"looks stop what is decided", looks_stop_what_is_decided},
+          {"one arm goes to its last look", one_arm_goes_to_its_last_look},
+          {"study of scenario", study_of_scenario})
