@@ -271,10 +271,23 @@ static size_t utf8_sequence(const unsigned char *s, size_t len)
     return n;
 }
 
+size_t str_utf8_sequence(const char *s, size_t len)
+{
+    return len ? utf8_sequence((const unsigned char *)s, len) : 0;
+}
+
 size_t str_utf8_valid(const char *s, size_t len)
 {
     size_t i = 0;
     while (i < len) {
+        uint64_t word;
+        if (len - i >= sizeof word) { /* ASCII, eight bytes at a time */
+            memcpy(&word, s + i, sizeof word);
+            if (!(word & 0x8080808080808080u)) {
+                i += sizeof word;
+                continue;
+            }
+        }
         size_t n = utf8_sequence((const unsigned char *)s + i, len - i);
         if (!n)
             return i;

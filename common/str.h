@@ -68,6 +68,8 @@ const char *str_nearest(const char *word, const char *const *candidates, size_t 
 /* Is the text valid UTF-8 (no overlong forms, surrogates, or code points above U+10FFFF)? Returns
  * the offset of the first bad byte, or len when all is valid. */
 size_t str_utf8_valid(const char *s, size_t len);
+/* Length in bytes (1 to 4) of the valid sequence that begins at s, or 0 if there is none. */
+size_t str_utf8_sequence(const char *s, size_t len);
 /* Append the bytes with every invalid one replaced by U+FFFD, control characters other than tab
  * and newline by \xNN: for showing foreign output. */
 void str_append_printable(struct str *s, const char *bytes, size_t len);

@@ -27,15 +27,20 @@ enum special_token {
     SPECIAL_COUNT,
 };
 
-struct token_buffer { /* released with token_buffer_release */
+/* Starts as {0}; released with token_buffer_release, before its tokenizer is freed. Set count to 0
+ * to use it again. */
+struct token_buffer {
     int32_t *items;
     size_t count, cap;
+    struct encoder *encoder; /* scratch memory of tokenizer_encode */
 };
 void token_buffer_release(struct token_buffer *b);
 
-/* path: a tokenizer file, or a directory that holds tokenizer.json. Corrupt, or made with another
- * split pattern: NANOCHAT_EXIT_CHECKPOINT. */
+/* path: a tokenizer file, or a directory that holds tokenizer.json (its format is told in
+ * tokenizer_file.c). Absent or unreadable: NANOCHAT_EXIT_DATA. Corrupt, or made with another split
+ * pattern: NANOCHAT_EXIT_CHECKPOINT. */
 int tokenizer_load(const char *path, struct tokenizer **out, struct error *err);
+/* Write DIR/tokenizer.json atomically, making DIR where needed; NANOCHAT_EXIT_WRITE. */
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct error *err);
 void tokenizer_free(struct tokenizer *t);
 
