@@ -117,11 +117,10 @@ int shm_check_peers(struct comm *c, uint32_t meeting, struct error *err)
         int32_t pid = atomic_load(&slot->pid);
         if (r == c->config.rank || !pid || has_reached(slot, meeting))
             continue;
-        bool left = atomic_load(&slot->left) != 0;
         uint64_t ticks = atomic_load(&slot->start_ticks);
-        if (!left && (!ticks || shm_process_start_ticks(pid) == ticks))
-            continue;
-        if (!has_reached(slot, meeting)) /* it may have arrived and ended meanwhile */
+        bool dead = ticks && shm_process_start_ticks(pid) != ticks;
+        bool left = atomic_load(&slot->left) != 0; /* in this order: it leaves before it dies */
+        if ((dead || left) && !has_reached(slot, meeting)) /* it may have ended after arriving */
             return shm_lose(c, r, left ? SHM_LEFT : SHM_DIED, err);
     }
     return 0;
