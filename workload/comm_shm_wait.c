@@ -96,10 +96,11 @@ int shm_lose(struct comm *c, int rank, enum shm_reason reason, struct error *err
 {
     struct shm_header *h = ((struct shm *)c->priv)->head;
     uint32_t none = 0;
-    if (reason != SHM_FINE && atomic_compare_exchange_strong(&h->lost, &none, (uint32_t)rank + 1))
-        atomic_store(&h->lost_reason, reason);
-    rank = (int)atomic_load(&h->lost) - 1;
-    reason = (enum shm_reason)atomic_load(&h->lost_reason);
+    if (reason != SHM_FINE)
+        atomic_compare_exchange_strong(&h->lost, &none, (uint32_t)reason << 24 | (uint32_t)rank);
+    uint32_t lost = atomic_load(&h->lost);
+    rank = (int)(lost & 0xFFFFFF);
+    reason = (enum shm_reason)(lost >> 24);
     c->lost_rank = rank;
     for (int r = 0; r < c->config.world; r++)
         shm_futex_wake(&h->slots[r].arrived);
