@@ -1,10 +1,11 @@
 /* Muon for the block matrices, AdamW for embedding and head, with the optimizer state sharded over
  * the ranks and nothing padded to the world size.
  *
- * Each block matrix has one owner (balanced by cost); AdamW tensors are split by rows, as evenly as
- * the rows allow. A step: reduce the gradients to their owners (average over ranks), norm and
- * clipping of the *reduced* gradient, update of the owned parts, all-gather of the weights.
- * Formulas: docs/methodology.md. */
+ * Each block matrix has one owner (balanced by cost, in the order of the matrices, so that a rank
+ * owns one piece of memory); AdamW tensors are split by rows, as evenly as the rows allow. A step:
+ * reduce the gradients to their owners, norm and clipping of the *reduced* (averaged) gradient,
+ * update of the owned parts, all-gather of the weights. Betas 0.8 and 0.95, eps 1e-10, in the form
+ * of PyTorch's single-process AdamW whatever the world size. Formulas: docs/methodology.md. */
 #ifndef WORKLOAD_OPTIMIZER_H
 #define WORKLOAD_OPTIMIZER_H
 
@@ -21,17 +22,22 @@ struct optimizer_config {
 
 struct optimizer;
 
+/* model and comm are borrowed; comm NULL: one rank. */
 int optimizer_create(struct optimizer **out, struct model *model, struct comm *comm,
                      const struct optimizer_config *config, struct error *err);
 void optimizer_free(struct optimizer *o);
+/* Bytes of one rank's state (the largest one's, at most). */
 int64_t optimizer_bytes(const struct model_config *config, int world);
 
 /* One update. lr_multiplier scales all rates; *grad_norm is the norm before clipping (-1 when it is
- * not computed); *comm_s is the part of the time that was spent in collectives. */
+ * not computed); *comm_s is the part of the time that was spent in collectives. With a norm that is
+ * not finite nothing is updated, on any rank: the caller judges. Gradients are undefined afterwards
+ * (model_zero_grad). Nothing is allocated. */
 int optimizer_step(struct optimizer *o, double lr_multiplier, double muon_momentum,
                    double *grad_norm, double *comm_s, struct error *err);
 
-/* This rank's state as named tensors, for the checkpoint: calls visit for each. The data may be
+/* This rank's state as named tensors ("momentum_buffer.NAME" of the owned matrices, "exp_avg.NAME"
+ * and "exp_avg_sq.NAME" of the owned rows), for the checkpoint. data is device memory and may be
  * written to (restore). "step" is kept apart. */
 struct optimizer_tensor {
     char name[96];
@@ -43,7 +49,8 @@ struct optimizer_tensor optimizer_tensor(const struct optimizer *o, size_t i);
 int64_t optimizer_get_step(const struct optimizer *o); /* updates made so far */
 void optimizer_set_step(struct optimizer *o, int64_t step);
 
-/* Schedules (pure). */
+/* Schedules (pure): step counts from 0; the multiplier is 1 between (step+1)/warmup at the start
+ * and the linear way down to final_lr_frac over the last warmdown_ratio of the iterations. */
 double schedule_lr_multiplier(int64_t step, int64_t iterations, double warmup_ratio,
                               double warmdown_ratio, double final_lr_frac);
 double schedule_muon_momentum(int64_t step);
