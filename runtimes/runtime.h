@@ -42,8 +42,9 @@ struct mounts {
 struct runtime_spec {
     char *name; /* of the arm */
     char *kind;
-    char *image;  /* reference in the runtime's store, or a path */
-    char *rootfs; /* podman: a directory as root file system; "/" is the host's own */
+    char *image;    /* reference in the runtime's store, or a path */
+    char *rootfs;   /* podman: a directory as root file system; "/" is the host's own */
+    char *nanochat; /* where our program lies inside; see runtime_nanochat_path */
     struct mounts mounts;
     struct strv env;        /* "NAME=value", wins over workload.env */
     struct strv differs;    /* items of the comparison that are meant to differ */
@@ -103,7 +104,9 @@ struct runtime_ops {
     int (*cleanup)(const struct runtime_spec *spec, const char *session_dir, struct error *err);
     /* Per trial, timed as the phase "create"; for runtimes that create before they start. */
     int (*create)(const struct runtime_launch *launch, struct error *err);
-    /* Pure: launch in, argv and environment of the process to start out. */
+    /* Pure: launch in, argv and environment of the process to start out. Nothing is started or
+     * written; a runtime's client may need this process's HOME and PATH and the host's limits,
+     * which are read through fs_sys_read, so that golden tests hold on any machine. */
     int (*argv)(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
                 struct error *err);
     /* Only called when no hello was seen and the harness itself has no explanation. reason: why in
@@ -126,11 +129,24 @@ const struct runtime_ops *runtime_find(const char *kind);  /* NULL if there is n
 /* BUG if a required hook is missing. */
 void runtime_registry_check(void);
 
+/* The path by which a workload of ours is started inside: spec->nanochat where given, else
+ * RUNTIME_IMAGE_NANOCHAT for images and root directories (where `ncbench image build` puts it),
+ * else host_path (bare, a prefix command, rootfs "/"). Borrowed from its arguments. */
+#define RUNTIME_IMAGE_NANOCHAT "/usr/local/bin/nanochat"
+const char *runtime_nanochat_path(const struct runtime_spec *spec, const char *host_path);
+
 /* ---- what adapters share ------------------------------------------------------------------ */
 /* "SRC:DST[:ro]" or "SRC"; `\:` is a colon that belongs to a path. */
 int mount_parse(const char *text, struct mount *out, struct error *err);
 void mounts_add(struct mounts *m, const char *source, const char *target, bool read_only);
 void mounts_release(struct mounts *m);
+/* What every adapter's check asks of mounts. 3: a path is relative, or source and target differ
+ * though nothing is mounted (in_place); 4 unless portable: a source that is not optional is absent,
+ * or it is a file and the target a directory (it ends in '/'). kind is for the message. */
+int mounts_check(const struct mounts *m, const char *kind, bool in_place, bool portable,
+                 struct error *err);
+/* Drop optional mounts whose source is absent; one warning each. */
+void mounts_drop_absent(struct mounts *m, struct strv *warnings);
 /* CSV quoting for podman's and docker's --mount. */
 void mount_append_csv(struct str *out, const struct mount *m);
 

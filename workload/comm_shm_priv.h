@@ -39,8 +39,7 @@ struct shm_header {
     int64_t chunk_bytes;
     char id[COMM_ID_MAX];
     _Alignas(128) _Atomic uint32_t attached; /* futex word */
-    _Atomic uint32_t lost;                   /* rank + 1 of the first lost one; 0: none */
-    _Atomic uint32_t lost_reason;
+    _Atomic uint32_t lost; /* the first loss: reason << 24 | rank, one word; 0: none */
     struct shm_slot slots[];
 };
 

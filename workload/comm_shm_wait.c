@@ -96,10 +96,11 @@ int shm_lose(struct comm *c, int rank, enum shm_reason reason, struct error *err
 {
     struct shm_header *h = ((struct shm *)c->priv)->head;
     uint32_t none = 0;
-    if (reason != SHM_FINE && atomic_compare_exchange_strong(&h->lost, &none, (uint32_t)rank + 1))
-        atomic_store(&h->lost_reason, reason);
-    rank = (int)atomic_load(&h->lost) - 1;
-    reason = (enum shm_reason)atomic_load(&h->lost_reason);
+    if (reason != SHM_FINE)
+        atomic_compare_exchange_strong(&h->lost, &none, (uint32_t)reason << 24 | (uint32_t)rank);
+    uint32_t lost = atomic_load(&h->lost);
+    rank = (int)(lost & 0xFFFFFF);
+    reason = (enum shm_reason)(lost >> 24);
     c->lost_rank = rank;
     for (int r = 0; r < c->config.world; r++)
         shm_futex_wake(&h->slots[r].arrived);
@@ -117,11 +118,10 @@ int shm_check_peers(struct comm *c, uint32_t meeting, struct error *err)
         int32_t pid = atomic_load(&slot->pid);
         if (r == c->config.rank || !pid || has_reached(slot, meeting))
             continue;
-        bool left = atomic_load(&slot->left) != 0;
         uint64_t ticks = atomic_load(&slot->start_ticks);
-        if (!left && (!ticks || shm_process_start_ticks(pid) == ticks))
-            continue;
-        if (!has_reached(slot, meeting)) /* it may have arrived and ended meanwhile */
+        bool dead = ticks && shm_process_start_ticks(pid) != ticks;
+        bool left = atomic_load(&slot->left) != 0; /* in this order: it leaves before it dies */
+        if ((dead || left) && !has_reached(slot, meeting)) /* it may have ended after arriving */
             return shm_lose(c, r, left ? SHM_LEFT : SHM_DIED, err);
     }
     return 0;

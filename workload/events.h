@@ -27,22 +27,34 @@ struct step_record {
     int64_t tokens;   /* of all ranks */
 };
 
-/* Opens the file and writes hello (entry_s: clock_mono_s at the first statement of main). */
+/* Opens the file and writes hello (entry_s: clock_mono_s at the first statement of main) and the
+ * exec phase. A file that exists already is an error: it belongs to another process of that rank.
+ *
+ * hello: schema, t_s, entry_s, process_start_s (10 ms grain; null + why), timens_offset_s, utc,
+ * pid, rank, world, argv, exe {path, sha256}, versions {nanochat, glibc, jansson, …}, build
+ * {config, compiler, blas, openmp, sanitizer}. */
 int events_open(struct events **out, int rank, double entry_s, int argc, char *const *argv,
                 struct error *err);
 bool events_enabled(const struct events *e);
-/* Collects and writes the `env` event: what this rank sees from inside (docs/architecture.md). */
+/* Tell which directory or file plays which part ("data", "checkpoint" …): its mount and file system
+ * become part of the env event. Call before events_env; copies both; NULL path: ignored. */
+void events_path(struct events *e, const char *what, const char *path);
+/* Collects and writes the `env` event: what this rank sees from inside (workload/env.h). */
 int events_env(struct events *e, const struct comm *comm, struct error *err);
 int events_phase_begin(struct events *e, const char *phase, struct error *err);
 int events_phase_end(struct events *e, const char *phase, struct error *err);
+/* No allocation, no I/O (unless more than a thousand steps pass without a flush). Fields that are
+ * NaN were not measured: null with a why. */
 void events_step(struct events *e, const struct step_record *record);
-/* An observer for comm_set_observer; user is the struct events. */
+/* An observer for comm_set_observer; user is the struct events. No allocation, no I/O. A call that
+ * failed because of a lost rank becomes the peer_lost event {rank, step, op, waited_s}. */
 void events_comm(void *events, const struct comm_record *record);
 /* Any other event: writes {"event": name, "t_s": …, fields…}; steals fields. */
 int events_put(struct events *e, const char *name, json_t *fields, struct error *err);
 int events_flush(struct events *e, struct error *err);
-/* done with the exit code and, after an error, its message; then closes and frees. Returns the
- * exit code to use: `code`, or NANOCHAT_EXIT_WRITE if code was 0 and the file cannot be written. */
+/* done {exit_code, steps, comm_dropped, error (after an error: its message)}; then closes and
+ * frees. Returns the exit code to use: `code`, or NANOCHAT_EXIT_WRITE if code was 0 and the file
+ * cannot be written (which is then said on standard error). NULL e: returns code. */
 int events_finish(struct events *e, int code, const struct error *why);
 
 #endif

@@ -1,0 +1,408 @@
+/* podman: what needs the program or the machine. See podman_priv.h. */
+#include "runtimes/podman_priv.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "runtimes/host.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool given(const char *s)
+{
+    return s && *s;
+}
+
+/* Run podman with the words of argv behind it. *rc: its exit code, or 128+n. */
+static int capture(const char *session_dir, struct strv *argv, struct str *out, struct str *errout,
+                   int *rc, struct error *err)
+{
+    auto_strv env = STRV_INIT;
+    podman_client_env(session_dir, NULL, &env);
+    int status;
+    if (spawn_capture(argv->items, env.items, PODMAN_QUICK_S, out, errout, &status,
+                      NCBENCH_EXIT_ENVIRONMENT, err))
+        return -err->code;
+    *rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return 0;
+}
+
+static void push_words(struct strv *argv, const char *words)
+{
+    auto_free char *copy = mem_strdup(words);
+    char *save = NULL;
+    for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        strv_push(argv, w);
+}
+
+/* The last line, for messages: podman prints its warnings first. */
+static const char *last_line(struct str *text)
+{
+    char *trimmed = str_trim(text->data);
+    char *newline = strrchr(trimmed, '\n');
+    return newline ? newline + 1 : trimmed;
+}
+
+/* An OCI runtime, also where a user's PATH does not reach. Caller frees. */
+static char *find_oci_runtime(const char *name)
+{
+    char *path = spawn_find_program(name);
+    static const char *const dirs[] = {"/usr/bin", "/usr/sbin", "/usr/local/bin",
+                                       "/usr/local/sbin"};
+    for (size_t i = 0; !path && i < sizeof dirs / sizeof *dirs; i++) {
+        auto_free char *candidate = mem_printf("%s/%s", dirs[i], name);
+        path = spawn_find_program(candidate);
+    }
+    return path;
+}
+
+/* The second and later words of `PROGRAM --version`'s first line, by its last word. */
+static char *version_of(const char *program)
+{
+    auto_free char *copy = mem_strdup(program);
+    char *argv[] = {copy, (char *)"--version", NULL};
+    auto_str out = STR_INIT;
+    auto_error struct error err = ERROR_INIT;
+    int status;
+    if (spawn_capture(argv, NULL, PODMAN_QUICK_S, &out, NULL, &status, 1, &err) || status)
+        return NULL;
+    out.data[strcspn(out.data, "\n")] = '\0';
+    const char *space = strstr(out.data, "version ");
+    return space ? mem_strndup(space + 8, strcspn(space + 8, ", ")) : NULL;
+}
+
+void podman_probe(struct runtime_probe *out)
+{
+    out->versions = json_object();
+    auto_free char *podman = spawn_find_program("podman");
+    auto_free char *version = podman ? version_of(podman) : NULL;
+    if (!version) {
+        out->why = mem_strdup(podman ? "podman --version failed"
+                                     : "podman not found on PATH; tools/install-deps run, or "
+                                       "apt-get install podman runc");
+        return;
+    }
+    out->available = true;
+    json_put_str(out->versions, "podman", version);
+    static const char *const parts[] = {"conmon", "runc", "crun"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        auto_free char *path = find_oci_runtime(parts[i]);
+        auto_free char *part = path ? version_of(path) : NULL;
+        if (part)
+            json_put_str(out->versions, parts[i], part);
+        else
+            json_put_null(out->versions, parts[i], path ? "no --version" : "not found");
+    }
+}
+
+/* crun, podman's default, refuses a machine where cgroup2 owns a controller beside v1. Appends the
+ * runtime to configure, nothing where podman's own choice works. */
+static int choose_oci_runtime(struct str *name, struct error *err)
+{
+    if (!host_hybrid_owns_controllers())
+        return 0;
+    auto_free char *runc = find_oci_runtime("runc");
+    if (runc) {
+        str_append(name, "runc");
+        return 0;
+    }
+    error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+              "podman: cgroups are v1+v2 hybrid, which crun refuses, and runc is not installed");
+    return error_hint(err, "apt-get install runc");
+}
+
+/* ---- check ----------------------------------------------------------------------------------- */
+static int check_ulimits(const struct runtime_spec *spec, struct error *err)
+{
+    if (host_has_cap(HOST_CAP_SYS_RESOURCE))
+        return 0;
+    for (size_t i = 0; i < spec->ulimits.count; i++) {
+        struct podman_ulimit u;
+        int64_t soft, hard;
+        if (podman_ulimit_parse(spec->ulimits.items[i], &u, err))
+            return -err->code;
+        if (!host_ulimit(u.name, &soft, &hard) || u.hard <= hard)
+            continue;
+        error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+                  "runtime %s: ulimit %s is above the hard limit of %lld, and there is no "
+                  "CAP_SYS_RESOURCE to raise it",
+                  spec->name, spec->ulimits.items[i], (long long)hard);
+        return error_hint(err, "raise the hard limit of %s for this session, or ask for less",
+                          u.name);
+    }
+    return 0;
+}
+
+/* Rootless podman on cgroup v1 ignores a limit and returns 0: that must not become a result. */
+static int check_controller(const struct runtime_spec *spec, const char *key,
+                            const char *controller, struct error *err)
+{
+    enum host_cgroups version = host_cgroups();
+    bool rootless = host_uid() != 0;
+    auto_str have = STR_INIT;
+    bool told = host_controllers(&have);
+    if (told && host_words_contain(have.data, controller))
+        return 0;
+    if (rootless && version != HOST_CGROUP_V2)
+        error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+                  "runtime %s: %s: rootless podman on cgroups %s ignores it without a word",
+                  spec->name, key, host_cgroups_name(version));
+    else
+        error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+                  "runtime %s: %s: %s: controller \"%s\" is not delegated (have: %s)", spec->name,
+                  key, rootless ? "rootless podman" : "podman", controller,
+                  have.len ? have.data : "none");
+    if (!strcmp(controller, "cpuset"))
+        return error_hint(err, "launch: {bind: cores} binds by sched_setaffinity, which needs no "
+                               "controller");
+    return error_hint(err, "delegate it (systemd: Delegate=yes for user@.service), or run as root");
+}
+
+static int check_cdi(const struct runtime_spec *spec, const char *name, struct error *err)
+{
+    static const char *const dirs[] = {"/etc/cdi", "/var/run/cdi"};
+    auto_free char *kind = mem_strndup(name, strcspn(name, "="));
+    for (size_t d = 0; d < sizeof dirs / sizeof *dirs; d++) {
+        auto_strv names = STRV_INIT;
+        auto_error struct error absent = ERROR_INIT;
+        auto_free char *dir = fs_sys_path(dirs[d]);
+        if (fs_list_dir(dir, &names, 1, &absent))
+            continue;
+        for (size_t i = 0; i < names.count; i++) {
+            auto_free char *path = mem_printf("%s/%s", dirs[d], names.items[i]);
+            auto_str text = STR_INIT;
+            if (fs_sys_read(path, &text) && strstr(text.data, kind))
+                return 0;
+        }
+    }
+    error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+              "runtime %s: device %s: no CDI specification of %s in /etc/cdi or /var/run/cdi",
+              spec->name, name, kind);
+    return error_hint(err, "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml");
+}
+
+static int check_devices(const struct runtime_spec *spec, struct error *err)
+{
+    for (size_t i = 0; i < spec->devices.count; i++) {
+        const char *device = spec->devices.items[i];
+        if (*device != '/') {
+            if (check_cdi(spec, device, err))
+                return -err->code;
+            continue;
+        }
+        auto_free char *node = mem_strndup(device, strcspn(device, ":"));
+        if (!fs_exists(node))
+            return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: device %s does not exist",
+                             spec->name, node);
+    }
+    return 0;
+}
+
+static int image_absent(const struct runtime_spec *spec, struct error *err)
+{
+    if (!strchr(spec->image, '/'))
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+                         "runtime %s: image \"%s\" not found locally; use a full reference such as "
+                         "docker.io/library/ubuntu:24.04",
+                         spec->name, spec->image);
+    error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: image \"%s\" not found locally",
+              spec->name, spec->image);
+    if (str_starts_with(spec->image, "localhost/ncbench/"))
+        return error_hint(err, "ncbench image build --name %s", spec->image);
+    return error_hint(err, "podman pull %s", spec->image);
+}
+
+static int check_image(const struct runtime_spec *spec, struct error *err)
+{
+    if (given(spec->rootfs)) {
+        if (fs_is_dir(spec->rootfs))
+            return 0;
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: rootfs %s is no directory",
+                         spec->name, spec->rootfs);
+    }
+    auto_strv argv = STRV_INIT;
+    push_words(&argv, "podman image exists --");
+    strv_push(&argv, spec->image);
+    auto_str errout = STR_INIT;
+    int rc;
+    if (capture(NULL, &argv, NULL, &errout, &rc, err))
+        return error_wrap(err, "runtime %s", spec->name);
+    if (rc == 0)
+        return 0;
+    if (rc == 1)
+        return image_absent(spec, err);
+    return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: image \"%s\": podman: %s",
+                     spec->name, spec->image, last_line(&errout));
+}
+
+int podman_check_host(const struct runtime_spec *spec, struct error *err)
+{
+    auto_free char *podman = spawn_find_program("podman");
+    if (!podman) {
+        error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: podman not found on PATH",
+                  spec->name);
+        return error_hint(err, "tools/install-deps run, or apt-get install podman runc");
+    }
+    auto_str oci = STR_INIT;
+    if (choose_oci_runtime(&oci, err) || check_ulimits(spec, err) || check_devices(spec, err))
+        return -err->code;
+    if (given(spec->cpuset) && check_controller(spec, "cpuset", "cpuset", err))
+        return -err->code;
+    if (spec->memory_bytes > 0 && check_controller(spec, "memory", "memory", err))
+        return -err->code;
+    if (given(spec->userns) && str_starts_with(spec->userns, "keep-id") && host_uid() == 0)
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+                         "runtime %s: userns keep-id is for rootless podman only, and this is root",
+                         spec->name);
+    return check_image(spec, err);
+}
+
+/* ---- session --------------------------------------------------------------------------------- */
+int podman_prepare(const struct runtime_spec *spec, const char *session_dir, struct error *err)
+{
+    (void)spec; /* one file for all podman arms of the session */
+    auto_str oci = STR_INIT;
+    if (choose_oci_runtime(&oci, err))
+        return -err->code;
+    auto_str text = STR_INIT;
+    str_append(&text, "# Written by ncbench for this session: the host's limits pass unchanged.\n"
+                      "[containers]\n"
+                      "default_ulimits = []\n"
+                      "pids_limit = 0\n"
+                      "http_proxy = false\n");
+    if (oci.len)
+        str_appendf(&text, "[engine]\nruntime = \"%s\"\n", oci.data);
+    auto_free char *path = podman_conf_path(session_dir);
+    auto_free char *dir = fs_dirname(path);
+    if (fs_mkdir_p(dir, NCBENCH_EXIT_RESULTS, err))
+        return -err->code;
+    return fs_write_atomic(path, text.data, text.len, NCBENCH_EXIT_RESULTS, err);
+}
+
+int podman_stop(const struct runtime_launch *launch, struct error *err)
+{
+    auto_free char *name = podman_container_name(launch);
+    auto_strv argv = STRV_INIT;
+    push_words(&argv, "podman rm --force --ignore --time=0 --");
+    strv_push(&argv, name);
+    auto_str errout = STR_INIT;
+    int rc;
+    if (capture(launch->session_dir, &argv, NULL, &errout, &rc, err))
+        return error_wrap(err, "removing container %s", name);
+    if (rc == 0 || strstr(errout.data, "no such container"))
+        return 0;
+    return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "removing container %s: podman exit %d: %s",
+                     name, rc, last_line(&errout));
+}
+
+bool podman_leftover(const struct runtime_launch *launch, struct str *what)
+{
+    auto_free char *name = podman_container_name(launch);
+    auto_strv argv = STRV_INIT;
+    push_words(&argv, "podman ps --all --noheading --format={{.Names}}|{{.Status}}");
+    strv_pushf(&argv, "--filter=name=^%s$", name);
+    auto_str out = STR_INIT, errout = STR_INIT;
+    auto_error struct error err = ERROR_INIT;
+    int rc = 0;
+    if (capture(launch->session_dir, &argv, &out, &errout, &rc, &err) || rc) {
+        /* Not knowing is not the same as knowing that nothing is there. */
+        str_appendf(what, "container %s cannot be ruled out: %s", name,
+                    err.message ? err.message : last_line(&errout));
+        return true;
+    }
+    char *line = str_trim(out.data);
+    if (!*line)
+        return false;
+    str_appendf(what, "container %s", line);
+    return true;
+}
+
+/* ---- describe -------------------------------------------------------------------------------- */
+static json_t *podman_json(const char *session_dir, struct strv *argv)
+{
+    auto_str out = STR_INIT;
+    auto_error struct error err = ERROR_INIT;
+    json_t *json = NULL;
+    int rc;
+    if (capture(session_dir, argv, &out, NULL, &rc, &err) || rc ||
+        json_parse(out.data, out.len, "podman", NCBENCH_EXIT_ENVIRONMENT, &json, &err))
+        return NULL;
+    return json;
+}
+
+static void copy_str(json_t *obj, const char *key, const json_t *from, const char *path)
+{
+    const char *value = from ? json_read_str(from, path) : NULL;
+    if (value)
+        json_put_str(obj, key, value);
+    else
+        json_put_null(obj, key, "podman did not tell");
+}
+
+static void describe_engine(const char *session_dir, json_t *obj)
+{
+    auto_strv argv = STRV_INIT;
+    push_words(&argv, "podman info --format=json");
+    auto_json *info = podman_json(session_dir, &argv);
+    copy_str(obj, "podman", info, "version.Version");
+    copy_str(obj, "conmon", info, "host.conmon.version");
+    copy_str(obj, "oci_runtime", info, "host.ociRuntime.name");
+    const char *text = info ? json_read_str(info, "host.ociRuntime.version") : NULL;
+    auto_free char *line = text ? mem_strndup(text, strcspn(text, "\n")) : NULL;
+    json_put_str(obj, "oci_runtime_version", line);
+    copy_str(obj, "storage_driver", info, "store.graphDriverName");
+    copy_str(obj, "storage_dir", info, "store.graphRoot");
+    const char *root = info ? json_read_str(info, "store.graphRoot") : NULL;
+    json_put_str(obj, "storage_fs", root ? fs_type_name(root) : NULL);
+    copy_str(obj, "cgroup_manager", info, "host.cgroupManager");
+    bool rootless;
+    if (info && json_read_bool(info, "host.security.rootless", &rootless))
+        json_put_bool(obj, "rootless", rootless);
+}
+
+static void describe_image(const struct runtime_spec *spec, const char *session_dir, json_t *obj)
+{
+    auto_strv argv = STRV_INIT;
+    push_words(&argv, "podman image inspect --");
+    strv_push(&argv, spec->image);
+    auto_json *list = podman_json(session_dir, &argv);
+    const json_t *image = list ? json_array_get(list, 0) : NULL;
+    json_t *out = json_object();
+    json_put_str(out, "ref", spec->image);
+    copy_str(out, "id", image, "Id");
+    copy_str(out, "digest", image, "Digest");
+    int64_t size;
+    if (image && json_read_i64(image, "Size", &size))
+        json_put_int(out, "size_bytes", size);
+    else
+        json_put_null(out, "size_bytes", "podman did not tell");
+    json_put(obj, "image", out);
+}
+
+void podman_describe(const struct runtime_spec *spec, const char *session_dir, json_t *obj)
+{
+    describe_engine(session_dir, obj);
+    json_put_str(obj, "cgroups", host_cgroups_name(host_cgroups()));
+    json_put_str(obj, "network", given(spec->network) ? spec->network : "host");
+    json_put_str(obj, "ipc", podman_private_ipc(spec) ? "private" : "host");
+    auto_free char *init = podman_init_path();
+    if (init)
+        json_put_str(obj, "init", init);
+    else
+        json_put_null(obj, "init", "catatonit is not installed");
+    if (given(spec->rootfs))
+        json_put_str(obj, "rootfs", spec->rootfs);
+    else
+        describe_image(spec, session_dir, obj);
+    auto_free char *conf = podman_conf_path(session_dir);
+    char hash[SHA256_HEX];
+    auto_error struct error err = ERROR_INIT;
+    if (sha256_file(conf, hash, NCBENCH_EXIT_RESULTS, &err))
+        json_put_null(obj, "containers_conf_sha256", err.message);
+    else
+        json_put_str(obj, "containers_conf_sha256", hash);
+}

@@ -1,0 +1,40 @@
+/* The `env` event: what a rank sees from inside that can change its speed.
+ *
+ * `ncbench compare` holds the events of the arms against each other before any number, so every
+ * item is here that a container runtime may change without being asked. An item that cannot be had
+ * is null with a reason ("<key>_why"); "unlimited" is such a reason. Everything under /proc, /sys
+ * and the cgroup tree is read below $NCBENCH_FSROOT.
+ *
+ * Each group is an object of the event, filled by one collector of the table in env.c; a new item
+ * is a line in its group's file, a new group one file and one line in the table. Groups:
+ *
+ *   rank         rank, world, comm_id, comm_backend
+ *   host         hostname, kernel_release, clocksource, governor (of the usable PUs)
+ *   cpu          usable_pus "0-3", n_usable_pus, cpubind "0-3", membind "0", membind_policy
+ *   threads      omp_max_threads, omp_proc_bind, omp_places, blas_name, blas_config, blas_threads
+ *   environment  the variables whose names are on the allow-list; secrets read "redacted"
+ *   rlimits      memlock_bytes, memlock_hard_bytes, nofile, nofile_hard, stack_bytes, … nproc, …
+ *   memory       total_bytes, available_bytes, thp, thp_disabled (PR_GET_THP_DISABLE)
+ *   shm          size_bytes, free_bytes (of /dev/shm)
+ *   cgroup       version (v1 v2 hybrid), path, cpu_max_pus (effective: the tightest of the path),
+ *                memory_max_bytes, cpuset_cpus, cpuset_mems
+ *   security     cap_effective, cap_bounding, seccomp, no_new_privs, lsm, uid
+ *   namespaces   cgroup ipc mnt net pid time user uts (inode numbers), timens_offset_s
+ *   mounts       {what: path, mount_point, fs_type, options, root} for executable, trial_dir,
+ *                tmp and what events_path told
+ *   libraries    [{path, build_id}], sorted by path */
+#ifndef WORKLOAD_ENV_H
+#define WORKLOAD_ENV_H
+
+#include "common/json.h"
+#include "workload/comm.h"
+
+struct env_context {
+    const struct comm *comm; /* NULL: not open */
+    const json_t *paths;     /* object: what -> path; NULL: none */
+};
+
+/* The fields of the event; the caller owns the object. Never fails. */
+json_t *env_collect(const struct env_context *context);
+
+#endif

@@ -1,0 +1,101 @@
+#include "workload/events_priv.h"
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/mem.h"
+#include "common/protocol.h"
+#include "workload/comm.h"
+
+#include <gnu/libc-version.h>
+#include <hwloc.h>
+#include <nettle/version.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZER "address"
+#elif defined(__SANITIZE_THREAD__)
+#define SANITIZER "thread"
+#else
+#define SANITIZER "none"
+#endif
+
+static json_t *versions(void)
+{
+    json_t *v = json_object();
+    unsigned hwloc = hwloc_get_api_version();
+    json_put_str(v, "nanochat", NCBENCH_VERSION);
+    json_put_str(v, "glibc", gnu_get_libc_version());
+    json_put_str(v, "jansson", jansson_version_str());
+    auto_free char *hwloc_text =
+        mem_printf("%u.%u.%u", hwloc >> 16, hwloc >> 8 & 0xFF, hwloc & 0xFF);
+    json_put_str(v, "hwloc_api", hwloc_text);
+    auto_free char *nettle_text =
+        mem_printf("%d.%d", nettle_version_major(), nettle_version_minor());
+    json_put_str(v, "nettle", nettle_text);
+    json_put_str(v, "zlib", zlibVersion());
+    return v;
+}
+
+static json_t *build(void)
+{
+    json_t *b = json_object();
+    json_put_str(b, "config", BUILD_CONFIG);
+    json_put_str(b, "compiler", __VERSION__);
+    json_put_str(b, "blas", BLAS_NAME);
+    json_put_int(b, "openmp", _OPENMP);
+    json_put_str(b, "sanitizer", SANITIZER);
+    return b;
+}
+
+static json_t *executable(void)
+{
+    json_t *exe = json_object();
+    auto_free char *path = fs_realpath("/proc/self/exe");
+    if (path)
+        json_put_str(exe, "path", path);
+    else
+        json_put_null(exe, "path", "/proc/self/exe cannot be read");
+    char digest[SHA256_HEX];
+    auto_error struct error err = ERROR_INIT;
+    if (sha256_file("/proc/self/exe", digest, NANOCHAT_EXIT_BUG, &err))
+        json_put_null(exe, "sha256", err.message);
+    else
+        json_put_str(exe, "sha256", digest);
+    return exe;
+}
+
+json_t *events_hello(int rank, double entry_s, int argc, char *const *argv)
+{
+    json_t *h = json_object();
+    auto_error struct error ignored = ERROR_INIT;
+    struct comm_config ranks;
+    char utc[CLOCK_UTC_MAX];
+    json_put_str(h, "schema", EVENT_SCHEMA);
+    json_put_f64(h, "entry_s", entry_s);
+    double start = clock_process_start_s();
+    if (start >= 0)
+        json_put_f64(h, "process_start_s", start);
+    else
+        json_put_null(h, "process_start_s", "/proc/self/stat cannot be read");
+    json_put_f64(h, "timens_offset_s", clock_timens_offset_s());
+    json_put_str(h, "utc", clock_utc(utc));
+    json_put_int(h, "pid", getpid());
+    json_put_int(h, "rank", rank);
+    if (comm_config_from_env(&ranks, &ignored))
+        json_put_null(h, "world", ignored.message);
+    else
+        json_put_int(h, "world", ranks.world);
+    json_t *args = json_array();
+    for (int i = 0; i < argc; i++) {
+        auto_json *arg = json_object(); /* json_put_str mends what is not UTF-8 */
+        json_put_str(arg, "arg", argv[i]);
+        json_array_append(args, json_object_get(arg, "arg"));
+    }
+    json_put(h, "argv", args);
+    json_put(h, "exe", executable());
+    json_put(h, "versions", versions());
+    json_put(h, "build", build());
+    return h;
+}
