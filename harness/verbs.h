@@ -4,4 +4,7 @@
 
 #include "common/verb.h"
 
+extern const struct option_spec check_options[];
+int cmd_check(int argc, char **argv);
+
 #endif
