@@ -9,6 +9,13 @@
 #include <stdio.h>
 
 static const struct verb verbs[] = {
+    {"tok-train", cmd_tok_train, tok_train_options, "", "train a tokenizer on text",
+     "Learns a byte-level BPE vocabulary from the training documents of --data and writes\n"
+     "tokenizer.json. A document is a headword entry of a dictd database (X.dict.dz beside\n"
+     "X.index), what stands between lines <|endoftext|> where a file has such lines, else a\n"
+     "paragraph. Invalid UTF-8 is kept and counted."},
+    {"tok-eval", cmd_tok_eval, tok_eval_options, "", "measure how well a tokenizer compresses",
+     NULL},
     {0},
 };
 

@@ -7,4 +7,10 @@
 /* clock_mono_s at the first statement of main. */
 extern double program_entry_s;
 
+int cmd_tok_train(int argc, char **argv);
+extern const struct option_spec tok_train_options[];
+
+int cmd_tok_eval(int argc, char **argv);
+extern const struct option_spec tok_eval_options[];
+
 #endif
