@@ -11,7 +11,8 @@ VECTOR_CLONES static float norm_row(float *y, const float *x, int64_t C)
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < C; i++)
         sum += x[i] * x[i];
-    float r = 1.0f / sqrtf(sum / (float)C + RMS_EPS);
+    /* 1/inf is 0: an overflow would turn the row into zeros and hide a model that is dead. */
+    float r = isinf(sum) ? NAN : 1.0f / sqrtf(sum / (float)C + RMS_EPS);
 #pragma omp simd
     for (int64_t i = 0; i < C; i++)
         y[i] = x[i] * r;

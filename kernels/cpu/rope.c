@@ -17,7 +17,8 @@ VECTOR_CLONES static float rope_head(float *x, const float *cos, const float *si
         hi[i] = y2;
         sum += y1 * y1 + y2 * y2;
     }
-    float r = 1.0f / sqrtf(sum / (float)D + RMS_EPS);
+    /* An overflow must not turn the head into zeros (kernels/cpu/norm.c). */
+    float r = isinf(sum) ? NAN : 1.0f / sqrtf(sum / (float)D + RMS_EPS);
 #pragma omp simd
     for (int64_t i = 0; i < D; i++)
         x[i] *= r;
