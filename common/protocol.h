@@ -54,6 +54,7 @@
 #define PHASE_COMM_INIT "comm_init"
 #define PHASE_DATA_INIT "data_init"
 #define PHASE_MODEL_INIT "model_init"
+#define PHASE_PEAK "peak" /* measuring the peak that MFU is relative to; no part of the work */
 #define PHASE_FIRST_STEP "first_step"
 #define PHASE_EVAL "eval"
 #define PHASE_CHECKPOINT "checkpoint"

@@ -310,7 +310,7 @@ int checkpoint_load_model(const char *path, struct model *model, struct error *e
         return -err->code;
     copy_weights(f, file, model, err);
     st_close(f);
-    return -err->code;
+    return err->code ? -err->code : model_weights_changed(model, err);
 }
 
 static int copy_states(const struct st_file *f, const char *file, struct optimizer *o,

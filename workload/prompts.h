@@ -1,0 +1,16 @@
+/* The seven fixed prompts that show what a base model has learned: each continued greedily by 16
+ * tokens, on rank 0. */
+#ifndef WORKLOAD_PROMPTS_H
+#define WORKLOAD_PROMPTS_H
+
+#include "workload/model.h"
+#include "workload/run.h"
+#include "workload/tokenizer.h"
+
+extern const char *const prompts[]; /* ends with NULL */
+
+/* Prints prompt and continuation, one a line, with what cannot be printed made visible. */
+int prompts_sample(struct run *run, struct model *model, const struct tokenizer *tokenizer,
+                   struct error *err);
+
+#endif

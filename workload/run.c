@@ -1,0 +1,116 @@
+#include "workload/run.h"
+
+#include "common/mem.h"
+#include "common/protocol.h"
+#include "workload/stop.h"
+#include "workload/verbs.h"
+
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+double program_entry_s; /* here, so that tests without main link */
+
+int run_begin(struct run *run, int argc, char **argv, struct error *err)
+{
+    *run = (struct run){0};
+    stop_install();
+    if (comm_config_from_env(&run->comm_config, err))
+        return -err->code;
+    run->quiet = run->comm_config.rank != 0;
+    /* argv[-2] is the program, argv[-1] the verb: hello tells the whole command line */
+    return events_open(&run->events, run->comm_config.rank, program_entry_s, argc + 2, argv - 2,
+                       err);
+}
+
+/* Without a word from the user the ranks of a node share its CPUs. */
+static int default_threads(const struct run *run)
+{
+    const char *given = getenv("OMP_NUM_THREADS");
+    if (given && *given)
+        return 0; /* the device reads it */
+    int share = omp_get_num_procs() / run->comm_config.local_world;
+    return share > 1 ? share : 1;
+}
+
+static int open_device(struct run *run, const struct run_config *config, struct error *err)
+{
+    struct device_config device = {
+        .type = *config->device_type ? config->device_type : "cpu",
+        .index = run->comm_config.local_rank,
+        .threads = config->threads ? config->threads : default_threads(run),
+    };
+    if (events_phase_begin(run->events, PHASE_DEVICE_INIT, err) ||
+        device_open(&run->device, &device, err))
+        return -err->code;
+    struct device_info info;
+    run->device->ops->info(run->device, &info);
+    run->threads = info.threads;
+    return events_phase_end(run->events, PHASE_DEVICE_INIT, err);
+}
+
+static int open_comm(struct run *run, const struct run_config *config, struct error *err)
+{
+    run->comm_config.timeout_s = config->comm_timeout_s;
+    if (events_phase_begin(run->events, PHASE_COMM_INIT, err) ||
+        comm_open(&run->comm, &run->comm_config, err) ||
+        events_phase_end(run->events, PHASE_COMM_INIT, err))
+        return -err->code;
+    comm_set_observer(run->comm, events_comm, run->events);
+    return events_env(run->events, run->comm, err);
+}
+
+int run_connect(struct run *run, const struct run_config *config, struct error *err)
+{
+    return open_device(run, config, err) || open_comm(run, config, err) ? -err->code : 0;
+}
+
+int run_measure_peak(struct run *run, double seconds, double *peak, struct error *err)
+{
+    /* all at once, as in a step: ranks may share cores */
+    if (events_phase_begin(run->events, PHASE_PEAK, err) || comm_barrier(run->comm, err))
+        return -err->code;
+    double own = run->device->ops->measure_peak(run->device, seconds);
+    double sums[2] = {own > 0 ? own : 0, own > 0};
+    if (comm_all_reduce_sum_f64(run->comm, sums, 2, err))
+        return -err->code;
+    int world = comm_world(run->comm);
+    *peak = sums[1] == world ? sums[0] / world : -1;
+    return events_phase_end(run->events, PHASE_PEAK, err);
+}
+
+int run_print(struct run *run, struct error *err, const char *fmt, ...)
+{
+    if (run->quiet)
+        return 0;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vprintf(fmt, ap);
+    va_end(ap);
+    if (n < 0 || fflush(stdout))
+        return error_set(err, NANOCHAT_EXIT_WRITE, "cannot write standard output");
+    return 0;
+}
+
+void run_teardown(struct run *run)
+{
+    struct error ignored = ERROR_INIT; /* events_finish reports a file that cannot be written */
+    if (!run->tearing_down && run->events)
+        events_phase_begin(run->events, PHASE_TEARDOWN, &ignored);
+    run->tearing_down = true;
+    error_release(&ignored);
+}
+
+int run_end(struct run *run, struct error *err)
+{
+    struct error ignored = ERROR_INIT;
+    run_teardown(run);
+    comm_close(run->comm);
+    device_close(run->device);
+    if (run->events)
+        events_phase_end(run->events, PHASE_TEARDOWN, &ignored);
+    error_release(&ignored);
+    error_print(err, "nanochat");
+    return run->events ? events_finish(run->events, err->code, err) : err->code;
+}

@@ -1,0 +1,201 @@
+#include "workload/train.h"
+
+#include "common/clock.h"
+#include "common/mem.h"
+#include "common/protocol.h"
+#include "workload/progress.h"
+#include "workload/stop.h"
+#include "workload/train_priv.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+
+/* ---- one step: the timed region ------------------------------------------------------------- */
+
+double train_lr_multiplier(const struct train *t)
+{
+    const struct train_options *o = t->options;
+    return schedule_lr_multiplier(t->step, t->iterations, o->warmup_ratio, o->warmdown_ratio,
+                                  o->final_lr_frac);
+}
+
+/* Gradients of all micro-batches of this rank; *loss is the sum of their mean losses. */
+static int accumulate(struct train *t, struct step_record *r, double *loss, struct error *err)
+{
+    double now = clock_mono_s();
+    for (int64_t i = 0; i < t->accumulation; i++) {
+        double before = now, micro_loss;
+        if (loader_next(t->loader, t->inputs, t->targets, err))
+            return -err->code;
+        now = clock_mono_s();
+        r->data_wait_s += now - before;
+        before = now;
+        if (model_forward(t->model, t->inputs, t->targets, t->B, t->T, &micro_loss, err))
+            return -err->code;
+        *loss += micro_loss;
+        now = clock_mono_s();
+        r->fwd_s += now - before;
+        before = now;
+        if (model_backward(t->model, err))
+            return -err->code;
+        now = clock_mono_s();
+        r->bwd_s += now - before;
+    }
+    return 0;
+}
+
+/* The mean loss over the batch of all ranks and, in the same all-reduce, whether some rank got a
+ * signal: so all of them end at the same step. */
+static int reduce_loss(struct train *t, double sum, double *loss, int *stop, struct error *err)
+{
+    int signal = stop_requested();
+    double v[3] = {sum / (double)t->accumulation, signal == SIGTERM, signal == SIGINT};
+    if (comm_all_reduce_sum_f64(t->run->comm, v, 3, err))
+        return -err->code;
+    *loss = v[0] / comm_world(t->run->comm);
+    *stop = v[1] > 0 ? SIGTERM : v[2] > 0 ? SIGINT : 0;
+    return 0;
+}
+
+static int not_finite(const struct train *t, const char *what, double value, struct error *err)
+{
+    char last[64] = "no step had a finite loss";
+    if (isfinite(t->last_loss))
+        snprintf(last, sizeof last, "the last finite loss is %.6f at step %" PRId64, t->last_loss,
+                 t->step - 1);
+    error_set(err, NANOCHAT_EXIT_NUMERIC, "%s is %s at step %" PRId64 "; %s", what,
+              isnan(value) ? "not a number" : "infinite", t->step, last);
+    return error_hint(err, "try smaller learning rates, or a warm-up (--warmup-ratio)");
+}
+
+static int update(struct train *t, struct step_record *r, struct error *err)
+{
+    double start = clock_mono_s(), comm_s = 0;
+    if (optimizer_step(t->optimizer, train_lr_multiplier(t), schedule_muon_momentum(t->step),
+                       &r->grad_norm, &comm_s, err))
+        return -err->code;
+    r->opt_s = clock_mono_s() - start - comm_s;
+    if (!isfinite(r->grad_norm))
+        return not_finite(t, "the norm of the gradient", r->grad_norm, err);
+    return 0;
+}
+
+int train_step(struct train *t, struct step_record *r, int *stop, struct error *err)
+{
+    struct comm *comm = t->run->comm;
+    double sum = 0;
+    *r = (struct step_record){
+        .step = t->step, .loss = NAN, .grad_norm = -1, .tokens = t->options->total_batch_size};
+    comm_set_step(comm, t->step);
+    comm_take_time_s(comm);
+    r->t_start_s = clock_mono_s();
+    if (model_zero_grad(t->model, err) || accumulate(t, r, &sum, err) ||
+        reduce_loss(t, sum, &r->loss, stop, err))
+        return -err->code;
+    if (!isfinite(r->loss))
+        not_finite(t, "the loss", r->loss, err);
+    else
+        update(t, r, err);
+    r->comm_s = comm_take_time_s(comm);
+    r->t_end_s = clock_mono_s();
+    r->epoch = loader_epoch(t->loader);
+    return -err->code;
+}
+
+/* ---- between steps -------------------------------------------------------------------------- */
+
+static bool due(int64_t step, int64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+/* Everything that upstream does at the head of a turn. */
+static int turn(struct train *t, struct error *err)
+{
+    const struct train_options *o = t->options;
+    bool last = t->step == t->iterations;
+    bool resumed_here = t->first_step > 0 && t->step == t->first_step;
+    if (t->evaluator && (last || due(t->step, o->eval_every)) && train_evaluate(t, err))
+        return -err->code;
+    bool sample = last || (t->step > 0 && due(t->step, o->sample_every));
+    if (o->sample_every > 0 && sample && train_sample(t, err))
+        return -err->code;
+    bool save = last || (t->step > 0 && due(t->step, o->save_every));
+    if (o->save_every != 0 && save && !resumed_here && train_save(t, err))
+        return -err->code;
+    return 0;
+}
+
+/* Takes a step into the books, prints its line, writes the events that it collected. */
+static int account(struct train *t, const struct step_record *r, struct error *err)
+{
+    double dt = r->t_end_s - r->t_start_s;
+    t->last_loss = r->loss;
+    t->smooth_loss = progress_smooth(t->smooth_loss, r->loss);
+    if (t->step > 10) /* the first ones are warm-up */
+        t->total_time_s += dt;
+    if (due(t->step, t->options->log_every) && train_log(t, r, err))
+        return -err->code;
+    t->step++;
+    return events_flush(t->run->events, err);
+}
+
+static int plant_nan(struct train *t, struct error *err)
+{
+    if (t->step != t->options->debug_nan_at_step)
+        return 0;
+    const struct param *p = model_param(t->model, model_n_params(t->model) - 1);
+    const float nan = NAN; /* in the last weight matrix, so that every token meets it */
+    struct device *device = t->run->device;
+    return device->ops->to_device(device, p->weight, &nan, sizeof nan, err) ||
+                   model_weights_changed(t->model, err)
+               ? -err->code
+               : 0;
+}
+
+static int one_step(struct train *t, int *stop, struct error *err)
+{
+    struct events *events = t->run->events;
+    struct step_record record;
+    bool first = t->step == t->first_step;
+    if (plant_nan(t, err) || (first && events_phase_begin(events, PHASE_FIRST_STEP, err)))
+        return -err->code;
+    int rc = train_step(t, &record, stop, err);
+    if (!rc || err->code == NANOCHAT_EXIT_NUMERIC) /* a loss that is not finite is null there */
+        events_step(events, &record);
+    if (rc)
+        return rc;
+    if (first && events_phase_end(events, PHASE_FIRST_STEP, err))
+        return -err->code;
+    return account(t, &record, err);
+}
+
+static int loop(struct train *t, struct error *err)
+{
+    for (;;) {
+        int stop = 0;
+        if (turn(t, err))
+            return -err->code;
+        if (t->step == t->iterations)
+            return 0;
+        if (one_step(t, &stop, err))
+            return -err->code;
+        if (stop) {
+            char done[48];
+            snprintf(done, sizeof done, "step %" PRId64, t->step - 1);
+            return stop_error(stop, done, err);
+        }
+    }
+}
+
+int train_run(struct run *run, const struct train_options *options, struct error *err)
+{
+    struct train t;
+    if (!train_open(&t, run, options, err) && !train_config_event(&t, err) && !loop(&t, err))
+        train_summary(&t, err);
+    run_teardown(run);
+    train_close(&t);
+    return -err->code;
+}

@@ -1,0 +1,238 @@
+/* From options to a run that is ready for its first step. */
+#include "workload/train_priv.h"
+
+#include "common/batch.h"
+#include "common/mem.h"
+#include "common/protocol.h"
+#include "workload/agree.h"
+#include "workload/horizon.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *below_base_dir(const char *name)
+{
+    char *base = fs_base_dir();
+    char *path = mem_printf("%s/%s", base, name);
+    free(base);
+    return path;
+}
+
+/* What can be refused before anything is opened. */
+static int plan(struct train *t, struct error *err)
+{
+    const struct train_options *o = t->options;
+    if (o->reset_optimizer && o->resume_from_step < 0)
+        return error_set(err, NANOCHAT_EXIT_USAGE,
+                         "--reset-optimizer needs --resume-from-step: there is no state to reset");
+    t->B = o->device_batch_size;
+    t->T = o->max_seq_len;
+    return batch_accumulation(o->total_batch_size, t->B, t->T, t->run->comm_config.world,
+                              &t->accumulation, err);
+}
+
+static char *checkpoint_dir(const struct train_options *o)
+{
+    if (o->checkpoint_dir)
+        return mem_strdup(o->checkpoint_dir);
+    char *base = below_base_dir("base_checkpoints");
+    char *dir = *o->model_tag ? mem_printf("%s/%s", base, o->model_tag)
+                              : mem_printf("%s/d%" PRId64, base, o->depth);
+    free(base);
+    return dir;
+}
+
+/* Text needs a tokenizer; packed tokens profit from one that is named; synthetic ones have none. */
+static int open_tokenizer(struct train *t, struct error *err)
+{
+    const struct train_options *o = t->options;
+    bool text = !strcmp(o->data_source, "text");
+    if (!text && (!o->tokenizer || !strcmp(o->data_source, "synthetic")))
+        return 0;
+    char *path = o->tokenizer ? mem_strdup(o->tokenizer) : below_base_dir("tokenizer");
+    if (tokenizer_load(path, &t->tokenizer, err) && text && !o->tokenizer)
+        error_hint(err, "`nanochat tok-train` makes one");
+    free(path);
+    return -err->code;
+}
+
+static int shape(struct train *t, struct error *err)
+{
+    const struct train_options *o = t->options;
+    int64_t vocab = t->tokenizer ? tokenizer_vocab_size(t->tokenizer) : o->vocab_size;
+    t->config = model_config_for_depth(o->depth, o->max_seq_len, vocab);
+    if (o->n_head)
+        t->config.n_head = t->config.n_kv_head = o->n_head;
+    if (o->n_kv_head)
+        t->config.n_kv_head = o->n_kv_head;
+    if (model_config_check(&t->config, err))
+        return -err->code;
+    t->flops_per_token = model_config_flops_per_token(&t->config);
+    const struct horizon horizon = {o->num_iterations, o->target_flops, o->target_param_data_ratio};
+    return horizon_iterations(&horizon, &t->config, o->total_batch_size, &t->iterations, err);
+}
+
+static const char *tokenizer_hash_of(const struct train *t)
+{
+    return t->tokenizer ? tokenizer_hash(t->tokenizer) : "";
+}
+
+/* Is there a checkpoint to resume from, and is it this run's? Cheap: before data and weights. */
+static int find_checkpoint(struct train *t, char **path, struct checkpoint_meta *meta,
+                           struct error *err)
+{
+    const struct train_options *o = t->options;
+    if (o->resume_from_step < 0)
+        return 0;
+    if (checkpoint_find(t->checkpoint_dir, o->resume_from_step, path, err) ||
+        checkpoint_check_files(*path, !o->reset_optimizer, err) ||
+        checkpoint_read_meta(*path, meta, err) ||
+        checkpoint_check_meta(meta, &t->config, tokenizer_hash_of(t), t->run->comm_config.world,
+                              err))
+        return error_wrap(err, "cannot resume from step %" PRId64, o->resume_from_step);
+    if (meta->step > t->iterations)
+        return error_set(err, NANOCHAT_EXIT_PLAN,
+                         "cannot resume from step %" PRId64 ": the run has %" PRId64 " steps only",
+                         meta->step, t->iterations);
+    return 0;
+}
+
+static int open_data(struct train *t, struct error *err)
+{
+    const struct train_options *o = t->options;
+    bool synthetic = !strcmp(o->data_source, "synthetic");
+    char *path = synthetic ? NULL : o->data ? mem_strdup(o->data) : below_base_dir("base_data");
+    struct data_config config = {
+        .source = o->data_source,
+        .path = path,
+        .split = SPLIT_TRAIN,
+        .B = t->B,
+        .T = t->T,
+        .rank = comm_rank(t->run->comm),
+        .world = comm_world(t->run->comm),
+        .seed = o->seed,
+        .vocab_size = t->config.vocab_size,
+        .val_every = o->val_every,
+        .val_files = o->val_files,
+        .tokenizer = t->tokenizer,
+    };
+    if (!loader_open(&t->loader, &config, err) && o->eval_every > 0) {
+        config.split = SPLIT_VAL;
+        evaluator_open(&t->evaluator, &config, o->eval_tokens,
+                       t->tokenizer ? tokenizer_token_bytes(t->tokenizer) : NULL, err);
+    }
+    free(path);
+    return -err->code;
+}
+
+static int data_init(struct train *t, char **checkpoint, struct checkpoint_meta *meta,
+                     struct error *err)
+{
+    struct events *events = t->run->events;
+    if (events_phase_begin(events, PHASE_DATA_INIT, err))
+        return -err->code;
+    if (!open_tokenizer(t, err) && !shape(t, err) && !find_checkpoint(t, checkpoint, meta, err))
+        open_data(t, err);
+    if (agree(t->run->comm, "opening the data", err))
+        return -err->code;
+    return events_phase_end(events, PHASE_DATA_INIT, err);
+}
+
+static int make_model(struct train *t, struct error *err)
+{
+    const struct train_options *o = t->options;
+    const struct optimizer_config config = {
+        .embedding_lr = o->embedding_lr,
+        .unembedding_lr = o->unembedding_lr,
+        .matrix_lr = o->matrix_lr,
+        .weight_decay = o->weight_decay,
+        .grad_clip = o->grad_clip,
+    };
+    size_t bytes = (size_t)(t->B * t->T) * sizeof(int32_t);
+    if (model_create(&t->model, t->run->device, &t->config, t->B, t->T, err) ||
+        mem_try_alloc((void **)&t->inputs, bytes, "inputs", err) ||
+        mem_try_alloc((void **)&t->targets, bytes, "targets", err))
+        return -err->code;
+    model_set_grad_scale(t->model, 1.0 / (double)t->accumulation);
+    if (model_init_weights(t->model, (uint64_t)o->seed, err))
+        return -err->code;
+    return optimizer_create(&t->optimizer, t->model, t->run->comm, &config, err);
+}
+
+static int restore(struct train *t, const char *checkpoint, const struct checkpoint_meta *meta,
+                   struct error *err)
+{
+    if (!checkpoint)
+        return 0;
+    if (checkpoint_load_model(checkpoint, t->model, err) ||
+        loader_restore(t->loader, meta->loader, err))
+        return error_wrap(err, "cannot resume");
+    if (!t->options->reset_optimizer &&
+        checkpoint_load_optimizer(checkpoint, t->optimizer, t->run->comm, err))
+        return error_wrap(err, "cannot resume");
+    t->first_step = t->step = meta->step;
+    json_read_f64(meta->loop, "smooth_loss", &t->smooth_loss);
+    json_read_f64(meta->loop, "last_loss", &t->last_loss);
+    json_read_f64(meta->loop, "min_val_bpb", &t->min_val_bpb);
+    json_read_f64(meta->loop, "training_time_s", &t->total_time_s);
+    return 0;
+}
+
+static int model_init(struct train *t, const char *checkpoint, const struct checkpoint_meta *meta,
+                      struct error *err)
+{
+    struct events *events = t->run->events;
+    if (events_phase_begin(events, PHASE_MODEL_INIT, err))
+        return -err->code;
+    if (!make_model(t, err))
+        restore(t, checkpoint, meta, err);
+    if (agree(t->run->comm, "making the model", err))
+        return -err->code;
+    return events_phase_end(events, PHASE_MODEL_INIT, err);
+}
+
+static int connect_ranks(struct train *t, struct error *err)
+{
+    const struct train_options *o = t->options;
+    const struct run_config config = {.device_type = o->device_type,
+                                      .threads = (int)o->threads,
+                                      .comm_timeout_s = o->comm_timeout_s};
+    return run_connect(t->run, &config, err);
+}
+
+int train_open(struct train *t, struct run *run, const struct train_options *options,
+               struct error *err)
+{
+    *t = (struct train){
+        .options = options, .run = run, .peak_flops = -1, .last_loss = NAN, .min_val_bpb = NAN};
+    if (plan(t, err) || connect_ranks(t, err))
+        return -err->code;
+    t->checkpoint_dir = checkpoint_dir(options);
+    char *checkpoint = NULL;
+    struct checkpoint_meta meta = {0};
+    if (!data_init(t, &checkpoint, &meta, err))
+        model_init(t, checkpoint, &meta, err);
+    free(checkpoint);
+    checkpoint_meta_release(&meta);
+    if (!err->code && options->peak_time_s > 0)
+        run_measure_peak(run, options->peak_time_s, &t->peak_flops, err);
+    return -err->code;
+}
+
+void train_close(struct train *t)
+{
+    if (t->optimizer)
+        optimizer_free(t->optimizer);
+    if (t->model)
+        model_free(t->model);
+    evaluator_close(t->evaluator);
+    if (t->loader)
+        loader_close(t->loader);
+    if (t->tokenizer)
+        tokenizer_free(t->tokenizer);
+    free(t->inputs);
+    free(t->targets);
+    free(t->checkpoint_dir);
+}

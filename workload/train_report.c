@@ -1,0 +1,223 @@
+/* What happens between steps and what a run says about itself. */
+#include "common/num.h"
+#include "common/protocol.h"
+#include "workload/progress.h"
+#include "workload/prompts.h"
+#include "workload/train_priv.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <sys/resource.h>
+
+static json_t *state_of_loop(const struct train *t)
+{
+    json_t *loop = json_object();
+    json_put_f64(loop, "smooth_loss", t->smooth_loss);
+    if (isfinite(t->last_loss))
+        json_put_f64(loop, "last_loss", t->last_loss);
+    else
+        json_put_null(loop, "last_loss", "no step yet");
+    if (isfinite(t->min_val_bpb))
+        json_put_f64(loop, "min_val_bpb", t->min_val_bpb);
+    else
+        json_put_null(loop, "min_val_bpb", "not evaluated in bits per byte");
+    json_put_f64(loop, "training_time_s", t->total_time_s);
+    json_put_bool(loop, "optimizer_reset", t->options->reset_optimizer);
+    return loop;
+}
+
+int train_save(struct train *t, struct error *err)
+{
+    struct run *run = t->run;
+    struct checkpoint_meta meta = {
+        .step = t->step,
+        .config = t->config,
+        .world = comm_world(run->comm),
+        .loader = loader_state(t->loader),
+        .loop = state_of_loop(t),
+        .user = options_to_json(train_option_specs, t->options),
+    };
+    snprintf(meta.tokenizer_hash, sizeof meta.tokenizer_hash, "%s",
+             t->tokenizer ? tokenizer_hash(t->tokenizer) : "");
+    int64_t bytes = 0;
+    double write_s = 0;
+    comm_set_step(run->comm, t->step);
+    if (!events_phase_begin(run->events, PHASE_CHECKPOINT, err))
+        checkpoint_save(t->checkpoint_dir, t->model, t->optimizer, run->comm, &meta, &bytes,
+                        &write_s, err);
+    checkpoint_meta_release(&meta);
+    if (err->code || events_phase_end(run->events, PHASE_CHECKPOINT, err))
+        return -err->code;
+    json_t *fields = json_object();
+    json_put_int(fields, "step", t->step);
+    json_put_int(fields, "bytes", bytes);
+    json_put_f64(fields, "write_s", write_s);
+    json_put_str(fields, "path", t->checkpoint_dir);
+    if (events_put(run->events, EVENT_CHECKPOINT, fields, err))
+        return -err->code;
+    return run_print(run, err, "Saved checkpoint of step %" PRId64 " in %s\n", t->step,
+                     t->checkpoint_dir);
+}
+
+static int report_evaluation(struct train *t, const struct evaluation *e, struct error *err)
+{
+    json_t *fields = json_object();
+    json_put_int(fields, "step", t->step);
+    json_put_f64(fields, "val_loss", e->loss);
+    if (isfinite(e->bpb))
+        json_put_f64(fields, "val_bpb", e->bpb);
+    else
+        json_put_null(fields, "val_bpb", "no tokenizer: the bytes of the tokens are not known");
+    json_put_int(fields, "tokens", e->tokens);
+    json_put_f64(fields, "time_s", e->time_s);
+    if (events_put(t->run->events, EVENT_EVAL, fields, err))
+        return -err->code;
+    if (!isfinite(e->bpb))
+        return run_print(t->run, err, "Step %05" PRId64 " | Validation loss: %.6f\n", t->step,
+                         e->loss);
+    if (!(t->min_val_bpb <= e->bpb))
+        t->min_val_bpb = e->bpb;
+    return run_print(t->run, err, "Step %05" PRId64 " | Validation bpb: %.4f\n", t->step, e->bpb);
+}
+
+int train_evaluate(struct train *t, struct error *err)
+{
+    struct evaluation e;
+    comm_set_step(t->run->comm, t->step);
+    if (events_phase_begin(t->run->events, PHASE_EVAL, err) ||
+        evaluator_run(t->evaluator, t->model, t->run->comm, &e, err) ||
+        events_phase_end(t->run->events, PHASE_EVAL, err))
+        return -err->code;
+    if (!isfinite(e.loss))
+        return error_set(err, NANOCHAT_EXIT_NUMERIC, "the validation loss is %s at step %" PRId64,
+                         isnan(e.loss) ? "not a number" : "infinite", t->step);
+    return report_evaluation(t, &e, err);
+}
+
+int train_sample(struct train *t, struct error *err)
+{
+    if (!t->tokenizer || comm_rank(t->run->comm) != 0)
+        return 0;
+    return prompts_sample(t->run, t->model, t->tokenizer, err);
+}
+
+int train_log(struct train *t, const struct step_record *r, struct error *err)
+{
+    if (t->run->quiet)
+        return 0;
+    double dt = r->t_end_s - r->t_start_s;
+    double rate = t->flops_per_token * (double)r->tokens / dt;
+    const struct progress p = {
+        .step = t->step,
+        .iterations = t->iterations,
+        .loss = progress_debias(t->smooth_loss, t->step),
+        .lr_multiplier = train_lr_multiplier(t),
+        .dt_s = dt,
+        .tokens = r->tokens,
+        .mfu = t->peak_flops > 0 ? rate / (t->peak_flops * comm_world(t->run->comm)) : NAN,
+        .total_time_s = t->total_time_s,
+    };
+    auto_str line = STR_INIT;
+    progress_line(&line, &p);
+    return run_print(t->run, err, "%s\n", line.data);
+}
+
+/* ---- the run about itself ------------------------------------------------------------------- */
+
+static void put_device(const struct train *t, json_t *obj)
+{
+    struct device_info info;
+    t->run->device->ops->info(t->run->device, &info);
+    json_put_str(obj, "device", t->run->device->ops->name);
+    json_put_str(obj, "device_name", info.name);
+    json_put_str(obj, "library", info.library);
+    json_put_str(obj, "dtype", info.dtype);
+    json_put_int(obj, "threads", t->run->threads);
+    json_put_str(obj, "comm_backend", comm_backend(t->run->comm));
+    json_put_int(obj, "world", comm_world(t->run->comm));
+    if (t->peak_flops > 0)
+        json_put_f64(obj, "peak_flops_per_rank", t->peak_flops);
+    else
+        json_put_null(obj, "peak_flops_per_rank",
+                      t->options->peak_time_s > 0 ? "the device cannot measure it"
+                                                  : "not measured (--peak-time=0s)");
+    json_put_str(obj, "peak_kind", "measured FMA peak of all ranks at once");
+}
+
+int train_config_event(struct train *t, struct error *err)
+{
+    const struct train_options *o = t->options;
+    json_t *obj = json_object();
+    json_put_str(obj, "run", o->run);
+    json_put_str(obj, "verb", "base-train");
+    put_device(t, obj);
+    json_put_int(obj, "seed", o->seed);
+    json_put(obj, "model", model_config_json(&t->config));
+    json_put_int(obj, "parameters", model_config_params(&t->config));
+    json_put_f64(obj, "flops_per_token", t->flops_per_token);
+    json_put_int(obj, "tokens_per_step", o->total_batch_size);
+    json_put_int(obj, "device_batch_size", t->B);
+    json_put_int(obj, "accumulation", t->accumulation);
+    json_put_int(obj, "num_iterations", t->iterations);
+    json_put(obj, "data", loader_describe(t->loader));
+    if (t->tokenizer)
+        json_put_str(obj, "tokenizer_sha256", tokenizer_hash(t->tokenizer));
+    else
+        json_put_null(obj, "tokenizer_sha256", "the data needs no tokenizer");
+    if (t->first_step || o->resume_from_step >= 0)
+        json_put_int(obj, "resumed_from_step", t->first_step);
+    else
+        json_put_null(obj, "resumed_from_step", "a fresh run");
+    json_put_bool(obj, "optimizer_reset", o->reset_optimizer);
+    return events_put(t->run->events, EVENT_CONFIG, obj, err) || train_print_plan(t, err)
+               ? -err->code
+               : 0;
+}
+
+int train_print_plan(struct train *t, struct error *err)
+{
+    const struct model_config *c = &t->config;
+    int world = comm_world(t->run->comm);
+    char parameters[32], tokens[32];
+    num_format_thousands(parameters, sizeof parameters, model_config_params(c));
+    num_format_thousands(tokens, sizeof tokens, t->iterations * t->options->total_batch_size);
+    if (run_print(t->run, err,
+                  "Model: %" PRId64 " layers, width %" PRId64 ", %" PRId64 " heads (%" PRId64
+                  " key/value), vocabulary %" PRId64 ", %s parameters\n"
+                  "Ranks: %d x %d threads, %s; %" PRId64 " micro-batches of %" PRId64 " x %" PRId64
+                  " tokens a rank and step\n"
+                  "Training: %" PRId64 " steps, %s tokens, %.6e FLOPs\n",
+                  c->n_layer, c->n_embd, c->n_head, c->n_kv_head, c->vocab_size, parameters, world,
+                  t->run->threads, comm_backend(t->run->comm), t->accumulation, t->B, t->T,
+                  t->iterations, tokens,
+                  t->flops_per_token * (double)t->iterations *
+                      (double)t->options->total_batch_size))
+        return -err->code;
+    if (!(t->peak_flops > 0))
+        return 0;
+    return run_print(t->run, err,
+                     "mfu is in percent of the measured FMA peak of all ranks, %.4g FLOP/s\n",
+                     t->peak_flops * world);
+}
+
+int train_summary(struct train *t, struct error *err)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double peak_mib = (double)usage.ru_maxrss / 1024; /* Linux counts kibibytes */
+    json_t *obj = json_object();
+    json_put_int(obj, "steps", t->step - t->first_step);
+    json_put_f64(obj, "training_time_s", t->total_time_s);
+    if (isfinite(t->min_val_bpb))
+        json_put_f64(obj, "min_val_bpb", t->min_val_bpb);
+    else
+        json_put_null(obj, "min_val_bpb", "not evaluated in bits per byte");
+    json_put_int(obj, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    if (events_put(t->run->events, EVENT_SUMMARY, obj, err) ||
+        run_print(t->run, err, "Peak memory usage: %.2fMiB\nTotal training time: %.2fm\n", peak_mib,
+                  t->total_time_s / 60))
+        return -err->code;
+    if (!isfinite(t->min_val_bpb))
+        return 0;
+    return run_print(t->run, err, "Minimum validation bpb: %.4f\n", t->min_val_bpb);
+}
