@@ -16,6 +16,15 @@ static const struct verb verbs[] = {
      "paragraph. Invalid UTF-8 is kept and counted."},
     {"tok-eval", cmd_tok_eval, tok_eval_options, "", "measure how well a tokenizer compresses",
      NULL},
+    {"base-train", cmd_base_train, train_option_specs, "", "train a base model",
+     "Flags and defaults are those of nanochat's base_train, with '-' or '_'. One process is one\n"
+     "rank: `nanochat launch --nproc-per-node=N -- base-train ...` starts several. A step takes\n"
+     "total-batch-size tokens, cut into micro-batches of device-batch-size x max-seq-len tokens\n"
+     "over all ranks; its loss is the mean over all of them, the printed one a moving average.\n"
+     "SIGTERM and SIGINT end the run after the step in progress (exit 8)."},
+    {"base-loss", cmd_base_loss, base_loss_option_specs, "",
+     "loss and bits per byte of a trained base model on both splits, and samples", NULL},
+    {"info", cmd_info, info_option_specs, "", "what this build and this machine have", NULL},
     {0},
 };
 
@@ -42,8 +51,6 @@ static const struct program program = {
                   "  70  bug\n",
     .print_version = print_version,
 };
-
-double program_entry_s;
 
 int main(int argc, char **argv)
 {
