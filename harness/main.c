@@ -8,8 +8,6 @@
 #include <stdio.h>
 
 static const struct verb verbs[] = {
-    {"check", cmd_check, check_options, "FILE...", "judge a scenario; --dump shows what it means",
-     NULL},
     {0},
 };
 

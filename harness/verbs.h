@@ -4,7 +4,4 @@
 
 #include "common/verb.h"
 
-extern const struct option_spec check_options[];
-int cmd_check(int argc, char **argv);
-
 #endif
