@@ -8,6 +8,15 @@
 #include <stdio.h>
 
 static const struct verb verbs[] = {
+    {"check", cmd_check, check_options, "FILE...", "judge a scenario; --dump shows what it means",
+     NULL},
+    {"image", cmd_image, image_options, "build|list|rm NAME...",
+     "the local build as a container image",
+     "`image build` puts nanochat and the closure of its shared libraries into podman's store as "
+     "an "
+     "image, into a directory (--dir), or into an OCI archive (--archive): the same bytes as bare "
+     "metal, with no registry. The same build gives the same digest.\n\n"
+     "`image list` shows the images made so, `image rm` removes them and no others."},
     {0},
 };
 

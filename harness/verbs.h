@@ -4,4 +4,9 @@
 
 #include "common/verb.h"
 
+extern const struct option_spec check_options[];
+int cmd_check(int argc, char **argv);
+extern const struct option_spec image_options[];
+int cmd_image(int argc, char **argv);
+
 #endif

@@ -1,0 +1,258 @@
+/* ncbench image build|list|rm */
+#include "harness/image.h"
+#include "harness/verbs.h"
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/num.h"
+#include "common/protocol.h"
+#include "common/spawn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct image_options {
+    char *name, *dir, *archive, *nanochat;
+    bool json;
+};
+
+const struct option_spec image_options[] = {
+    {"name", 'n', OPT_STRING, offsetof(struct image_options, name), IMAGE_DEFAULT_NAME, 0, 0, "REF",
+     "reference of the image in podman's store"},
+    {"dir", 'd', OPT_STRING, offsetof(struct image_options, dir), NULL, 0, 0, "DIR",
+     "write the root file system into DIR, for rootfs: DIR; without --name nothing goes into "
+     "podman's store"},
+    {"archive", 'o', OPT_STRING, offsetof(struct image_options, archive), NULL, 0, 0, "FILE",
+     "write the image as an OCI archive; without --name nothing goes into podman's store"},
+    {"nanochat", 0, OPT_STRING, offsetof(struct image_options, nanochat), NULL, 0, 0, "PATH",
+     "the program to put in; default: the one beside ncbench, else the one on PATH"},
+    {"json", 0, OPT_BOOL, offsetof(struct image_options, json), NULL, 0, 0, NULL,
+     "print the result as JSON"},
+    {0}};
+
+/* The nanochat to use: absolute, owned by the caller. */
+static int find_nanochat(const struct image_options *o, char **out, struct error *err)
+{
+    if (o->nanochat) {
+        *out = fs_realpath(o->nanochat);
+        if (*out)
+            return 0;
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s does not exist", o->nanochat);
+    }
+    auto_free char *self = fs_realpath("/proc/self/exe");
+    auto_free char *dir = self ? fs_dirname(self) : NULL;
+    auto_free char *beside = dir ? mem_printf("%s/nanochat", dir) : NULL;
+    *out = beside && fs_exists(beside) ? steal(&beside) : spawn_find_program("nanochat");
+    if (*out)
+        return 0;
+    error_set(err, NCBENCH_EXIT_ENVIRONMENT, "nanochat is neither beside ncbench nor on PATH");
+    return error_hint(err, "build it with make, or give --nanochat PATH");
+}
+
+/* Where the time of a build went. */
+struct build_times {
+    double files_s, archive_s, store_s;
+};
+
+struct build {
+    const struct image_options *options;
+    char *nanochat; /* owned */
+    char *work;     /* owned, removed */
+    bool to_store;
+    struct image_root root;
+    char *digest; /* owned; NULL for a directory alone */
+    struct build_times times;
+};
+
+static int make_work(struct build *b, struct error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    b->work = mem_printf("%s/ncbench-image-XXXXXX", tmp && *tmp ? tmp : "/var/tmp");
+    if (mkdtemp(b->work))
+        return 0;
+    error_set(err, NCBENCH_EXIT_RESULTS, "cannot make a directory %s", b->work);
+    free(steal(&b->work));
+    return -err->code;
+}
+
+static int build_files(struct build *b, struct error *err)
+{
+    double start = clock_mono_s();
+    auto_free char *dir = mem_printf("%s/root", b->work);
+    int failed = b->options->dir ? image_root_replace(b->nanochat, b->options->dir, &b->root, err)
+                                 : image_root_build(b->nanochat, dir, &b->root, err);
+    b->times.files_s = clock_mono_s() - start;
+    return failed;
+}
+
+static int build_archive(struct build *b, struct error *err)
+{
+    double start = clock_mono_s();
+    auto_free char *inside = mem_printf("%s/image.tar", b->work);
+    const char *archive = b->options->archive ? b->options->archive : inside;
+    if (!b->to_store && !b->options->archive)
+        return 0;
+    if (image_oci_write(&b->root, b->options->name, b->work, archive, &b->digest, err))
+        return -err->code;
+    b->times.archive_s = clock_mono_s() - start;
+    if (!b->to_store)
+        return 0;
+    start = clock_mono_s();
+    if (image_store_load(archive, b->options->name, b->digest, err))
+        return -err->code;
+    b->times.store_s = clock_mono_s() - start;
+    return 0;
+}
+
+static void print_build_json(const struct build *b, struct str *out)
+{
+    auto_json *obj = json_object();
+    if (b->to_store)
+        json_put_str(obj, "name", b->options->name);
+    else
+        json_put_null(obj, "name", "not put into podman's store");
+    if (b->digest)
+        json_put_str(obj, "digest", b->digest);
+    else
+        json_put_null(obj, "digest", "a directory has none");
+    if (b->options->dir)
+        json_put_str(obj, "dir", b->options->dir);
+    if (b->options->archive)
+        json_put_str(obj, "archive", b->options->archive);
+    json_put_str(obj, "nanochat", b->nanochat);
+    json_put_str(obj, "nanochat_sha256", b->root.sha256);
+    json_put_int(obj, "libraries", (int64_t)b->root.libraries);
+    json_put_int(obj, "bytes", b->root.bytes);
+    json_put_f64(obj, "files_s", b->times.files_s);
+    json_put_f64(obj, "archive_s", b->times.archive_s);
+    json_put_f64(obj, "store_s", b->times.store_s);
+    json_write(out, obj, 2);
+    str_append_char(out, '\n');
+}
+
+static void print_build_text(const struct build *b, struct str *out)
+{
+    char size[32], files[32], archive[32], store[32];
+    if (b->to_store)
+        str_appendf(out, "image      %s\n", b->options->name);
+    if (b->options->archive)
+        str_appendf(out, "archive    %s\n", b->options->archive);
+    if (b->options->dir)
+        str_appendf(out, "directory  %s\n", b->options->dir);
+    if (b->digest)
+        str_appendf(out, "digest     %s\n", b->digest);
+    str_appendf(out, "nanochat   %s, sha256 %.12s\n", b->nanochat, b->root.sha256);
+    str_appendf(out, "contents   %zu libraries, %s\n", b->root.libraries,
+                num_format_size(size, sizeof size, (double)b->root.bytes));
+    str_appendf(out, "time       files %s",
+                num_format_duration(files, sizeof files, b->times.files_s));
+    if (b->digest)
+        str_appendf(out, ", archive %s",
+                    num_format_duration(archive, sizeof archive, b->times.archive_s));
+    if (b->to_store)
+        str_appendf(out, ", podman load %s",
+                    num_format_duration(store, sizeof store, b->times.store_s));
+    str_append_char(out, '\n');
+}
+
+static int write_stdout(const struct str *text, struct error *err)
+{
+    if (fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0)
+        return 0;
+    return error_set(err, NCBENCH_EXIT_RESULTS, "cannot write standard output");
+}
+
+static int do_build(const struct image_options *o, bool named, struct error *err)
+{
+    struct build b = {.options = o, .to_store = named || (!o->dir && !o->archive)};
+    auto_str out = STR_INIT;
+    int failed = find_nanochat(o, &b.nanochat, err) || make_work(&b, err) || build_files(&b, err) ||
+                 build_archive(&b, err);
+    auto_error struct error ignored = ERROR_INIT;
+    if (b.work && fs_remove_tree(b.work, NCBENCH_EXIT_RESULTS, &ignored))
+        log_warn("%s", ignored.message);
+    if (!failed) {
+        (o->json ? print_build_json : print_build_text)(&b, &out);
+        failed = write_stdout(&out, err);
+    }
+    image_root_release(&b.root);
+    free(b.nanochat);
+    free(b.work);
+    free(b.digest);
+    return failed ? -err->code : 0;
+}
+
+static int do_list(const struct image_options *o, struct error *err)
+{
+    auto_json *list = NULL;
+    auto_str out = STR_INIT;
+    if (image_store_list(&list, err))
+        return -err->code;
+    if (o->json) {
+        json_write(&out, list, 2);
+        str_append_char(&out, '\n');
+        return write_stdout(&out, err);
+    }
+    size_t i;
+    json_t *image;
+    str_appendf(&out, "%-40s %-19s %10s  %s\n", "NAME", "DIGEST", "SIZE", "NANOCHAT");
+    json_array_foreach(list, i, image)
+    {
+        const char *name = json_read_str(image, "name");
+        const char *digest = json_read_str(image, "digest");
+        const char *sha256 = json_read_str(image, "nanochat_sha256");
+        int64_t bytes = 0;
+        char size[32];
+        json_read_i64(image, "size_bytes", &bytes);
+        str_appendf(&out, "%-40s %-19.19s %10s  %.12s\n", name ? name : "(unnamed)",
+                    digest ? digest : "", num_format_size(size, sizeof size, (double)bytes),
+                    sha256 ? sha256 : "");
+    }
+    return write_stdout(&out, err);
+}
+
+static int do_remove(const struct strv *names, struct error *err)
+{
+    if (names->count < 2)
+        return error_set(err, NCBENCH_EXIT_USAGE, "image rm: expected the names of images");
+    for (size_t i = 1; i < names->count; i++)
+        if (image_store_remove(names->items[i], err))
+            return -err->code;
+    return 0;
+}
+
+static int dispatch(const struct image_options *o, bool named, const struct strv *words,
+                    struct error *err)
+{
+    const char *what = words->count ? words->items[0] : "";
+    bool build = !strcmp(what, "build"), list = !strcmp(what, "list");
+    if ((build || list) && words->count > 1)
+        return error_set(err, NCBENCH_EXIT_USAGE, "image %s: unexpected operand \"%s\"", what,
+                         words->items[1]);
+    if (build)
+        return do_build(o, named, err);
+    if (list)
+        return do_list(o, err);
+    if (!strcmp(what, "rm"))
+        return do_remove(words, err);
+    return error_set(err, NCBENCH_EXIT_USAGE, "image \"%s\": expected build, list or rm", what);
+}
+
+int cmd_image(int argc, char **argv)
+{
+    struct image_options o;
+    auto_strv words = STRV_INIT;
+    auto_error struct error err = ERROR_INIT;
+    options_defaults(image_options, &o);
+    bool named = options_given(image_options, argc, argv, "name");
+    if (!options_parse(image_options, &o, argc, argv, &words, &err))
+        dispatch(&o, named, &words, &err);
+    if (err.code)
+        error_print(&err, "ncbench");
+    options_release(image_options, &o);
+    return err.code;
+}

@@ -1,0 +1,62 @@
+/* `ncbench image`: the local build as a container image, with no registry.
+ *
+ *   image_root_build   nanochat and the closure of its shared libraries as a directory
+ *   image_oci_write    that directory as an OCI archive, reproducible to the byte
+ *   image_store_*      podman's store: load, list, remove
+ *
+ * The libraries keep their paths, symbolic links included, so that the dynamic loader inside takes
+ * the very files that bare metal uses. Reproducible: names sorted, owner 0, all times
+ * SOURCE_DATE_EPOCH (0 without it), no compression; the same build gives the same digest. */
+#ifndef HARNESS_IMAGE_H
+#define HARNESS_IMAGE_H
+
+#include "common/error.h"
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/str.h"
+
+#include <stdint.h>
+
+#define IMAGE_DEFAULT_NAME "localhost/ncbench/nanochat:latest"
+/* Labels of our images; also the marker by which `image rm` knows its own. */
+#define IMAGE_LABEL_SHA256 "ncbench.nanochat.sha256"
+#define IMAGE_LABEL_VERSION "ncbench.version"
+/* Inside the root: what it was made of. Also marks a directory as ours to replace. */
+#define IMAGE_MANIFEST "etc/ncbench-image.json"
+
+struct image_root {
+    char *dir;               /* owned */
+    char sha256[SHA256_HEX]; /* of nanochat */
+    size_t libraries;        /* the dynamic loader counts */
+    int64_t bytes;           /* nanochat and libraries */
+};
+void image_root_release(struct image_root *root);
+
+/* Shared libraries of an ELF program, the dynamic loader included, as absolute paths in the
+ * loader's own words (LD_LIBRARY_PATH is not consulted). Empty for a static program. 4: not an ELF
+ * program of this machine, or a library is missing. */
+int image_closure(const char *program, struct strv *libraries, struct error *err);
+/* Make dir (which must not exist) a root file system. 8: cannot be written. */
+int image_root_build(const char *nanochat, const char *dir, struct image_root *out,
+                     struct error *err);
+/* As image_root_build, aside, then in place of `dir`, which must be absent, empty, or an earlier
+ * build (4: it is not). */
+int image_root_replace(const char *nanochat, const char *dir, struct image_root *out,
+                       struct error *err);
+
+/* Write the OCI archive `path` of a root; name becomes its reference. digest: "sha256:…" of the
+ * manifest, owned by the caller. work: a directory for intermediate files. */
+int image_oci_write(const struct image_root *root, const char *name, const char *work,
+                    const char *path, char **digest, struct error *err);
+/* Seconds since 1970 that all files get: SOURCE_DATE_EPOCH, else 0. 2: it is not a number. */
+int image_epoch(int64_t *out, struct error *err);
+
+/* podman load; an older image of that name that nothing else uses goes. 4: podman is missing or
+ * failed, or its store gave the image another digest. */
+int image_store_load(const char *archive, const char *name, const char *digest, struct error *err);
+/* Our images: [{"name", "id", "digest", "size_bytes", "created", "nanochat_sha256"}, …]. */
+int image_store_list(json_t **out, struct error *err);
+/* Only images that carry our label. */
+int image_store_remove(const char *name, struct error *err);
+
+#endif

@@ -1,0 +1,197 @@
+/* A root file system as an OCI archive (image-spec 1.0: oci-layout, index.json, blobs), made so
+ * that equal roots give equal bytes. podman load keeps the manifest as it is, so that the digest in
+ * its store is the one computed here. */
+#include "harness/image.h"
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "common/num.h"
+#include "common/protocol.h"
+#include "common/spawn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#define TAR_TIMEOUT_S 600.0
+#define TYPE_MANIFEST "application/vnd.oci.image.manifest.v1+json"
+#define TYPE_CONFIG "application/vnd.oci.image.config.v1+json"
+#define TYPE_LAYER "application/vnd.oci.image.layer.v1.tar"
+
+int image_epoch(int64_t *out, struct error *err)
+{
+    const char *text = getenv("SOURCE_DATE_EPOCH");
+    *out = 0;
+    if (!text || !*text || (num_parse_i64(text, out) && *out >= 0))
+        return 0;
+    return error_set(err, NCBENCH_EXIT_USAGE, "SOURCE_DATE_EPOCH=%s: expected seconds since 1970",
+                     text);
+}
+
+/* GNU tar, with everything that varies pinned. */
+static int make_tar(const char *dir, const char *path, struct error *err)
+{
+    int64_t epoch;
+    if (image_epoch(&epoch, err))
+        return -err->code;
+    auto_free char *mtime = mem_printf("--mtime=@%lld", (long long)epoch);
+    char *argv[] = {(char *)"tar",
+                    (char *)"--create",
+                    (char *)"--file",
+                    (char *)path,
+                    (char *)"--format=gnu",
+                    (char *)"--sort=name",
+                    mtime,
+                    (char *)"--owner=0",
+                    (char *)"--group=0",
+                    (char *)"--numeric-owner",
+                    (char *)"--directory",
+                    (char *)dir,
+                    (char *)".",
+                    NULL};
+    auto_str errout = STR_INIT;
+    int status;
+    if (spawn_capture(argv, NULL, TAR_TIMEOUT_S, NULL, &errout, &status, NCBENCH_EXIT_ENVIRONMENT,
+                      err))
+        return -err->code;
+    if (status)
+        return error_set(err, NCBENCH_EXIT_RESULTS, "tar of %s: %s", dir, str_trim(errout.data));
+    return 0;
+}
+
+struct blob {
+    char sha256[SHA256_HEX];
+    int64_t bytes;
+};
+
+/* Move a file into the layout, under its hash. */
+static int add_blob_file(const char *layout, const char *path, struct blob *out, struct error *err)
+{
+    struct stat st;
+    if (sha256_file(path, out->sha256, NCBENCH_EXIT_RESULTS, err))
+        return -err->code;
+    if (stat(path, &st))
+        return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "%s", path);
+    out->bytes = st.st_size;
+    auto_free char *to = mem_printf("%s/blobs/sha256/%s", layout, out->sha256);
+    if (rename(path, to))
+        return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot rename %s to %s", path, to);
+    return 0;
+}
+
+static int add_blob_json(const char *layout, const json_t *json, struct blob *out,
+                         struct error *err)
+{
+    auto_str text = STR_INIT;
+    json_write(&text, json, 0);
+    sha256_hex(text.data, text.len, out->sha256);
+    out->bytes = (int64_t)text.len;
+    auto_free char *to = mem_printf("%s/blobs/sha256/%s", layout, out->sha256);
+    return fs_write_atomic(to, text.data, text.len, NCBENCH_EXIT_RESULTS, err);
+}
+
+static json_t *descriptor(const char *type, const struct blob *blob)
+{
+    json_t *obj = json_object();
+    auto_free char *digest = mem_printf("sha256:%s", blob->sha256);
+    json_put_str(obj, "mediaType", type);
+    json_put_str(obj, "digest", digest);
+    json_put_int(obj, "size", blob->bytes);
+    return obj;
+}
+
+static const char *oci_architecture(struct utsname *name)
+{
+    uname(name);
+    if (!strcmp(name->machine, "x86_64"))
+        return "amd64";
+    return !strcmp(name->machine, "aarch64") ? "arm64" : name->machine;
+}
+
+static json_t *make_config(const struct image_root *root, const struct blob *layer, int64_t epoch)
+{
+    char created[32];
+    time_t seconds = (time_t)epoch;
+    struct tm tm;
+    gmtime_r(&seconds, &tm);
+    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    struct utsname name;
+    json_t *config = json_object(), *run = json_object(), *labels = json_object();
+    json_put_str(config, "created", created);
+    json_put_str(config, "architecture", oci_architecture(&name));
+    json_put_str(config, "os", "linux");
+    json_put(run, "Env",
+             json_pack("[s]", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
+    json_put(run, "Cmd", json_pack("[ss]", "/usr/local/bin/nanochat", "info"));
+    json_put_str(labels, IMAGE_LABEL_SHA256, root->sha256);
+    json_put_str(labels, IMAGE_LABEL_VERSION, NCBENCH_VERSION);
+    json_put(run, "Labels", labels);
+    json_put(config, "config", run);
+    auto_free char *diff = mem_printf("sha256:%s", layer->sha256);
+    json_put(config, "rootfs", json_pack("{s:s, s:[s]}", "type", "layers", "diff_ids", diff));
+    return config;
+}
+
+static int write_index(const char *layout, const char *name, const struct blob *manifest,
+                       struct error *err)
+{
+    auto_json *index = json_object();
+    json_put_int(index, "schemaVersion", 2);
+    json_t *one = descriptor(TYPE_MANIFEST, manifest);
+    json_put(one, "annotations", json_pack("{s:s}", "org.opencontainers.image.ref.name", name));
+    json_put(index, "manifests", json_pack("[o]", one));
+    auto_free char *path = mem_printf("%s/index.json", layout);
+    auto_str text = STR_INIT;
+    json_write(&text, index, 0);
+    return fs_write_atomic(path, text.data, text.len, NCBENCH_EXIT_RESULTS, err);
+}
+
+static int write_layout(const struct image_root *root, const char *name, const char *layout,
+                        const char *tar, struct blob *manifest, struct error *err)
+{
+    static const char version[] = "{\"imageLayoutVersion\": \"1.0.0\"}";
+    int64_t epoch;
+    struct blob layer, config;
+    auto_free char *blobs = mem_printf("%s/blobs/sha256", layout);
+    auto_free char *marker = mem_printf("%s/oci-layout", layout);
+    if (image_epoch(&epoch, err) || fs_mkdir_p(blobs, NCBENCH_EXIT_RESULTS, err) ||
+        fs_write_atomic(marker, version, strlen(version), NCBENCH_EXIT_RESULTS, err) ||
+        make_tar(root->dir, tar, err) || add_blob_file(layout, tar, &layer, err))
+        return -err->code;
+    auto_json *config_json = make_config(root, &layer, epoch);
+    if (add_blob_json(layout, config_json, &config, err))
+        return -err->code;
+    auto_json *json = json_object();
+    json_put_int(json, "schemaVersion", 2);
+    json_put_str(json, "mediaType", TYPE_MANIFEST);
+    json_put(json, "config", descriptor(TYPE_CONFIG, &config));
+    json_put(json, "layers", json_pack("[o]", descriptor(TYPE_LAYER, &layer)));
+    if (add_blob_json(layout, json, manifest, err))
+        return -err->code;
+    return write_index(layout, name, manifest, err);
+}
+
+static int write_archive(const struct image_root *root, const char *name, const char *work,
+                         const char *path, char **digest, struct error *err)
+{
+    auto_free char *layout = mem_printf("%s/oci", work);
+    auto_free char *tar = mem_printf("%s/layer.tar", work);
+    struct blob manifest;
+    if (fs_remove_tree(layout, NCBENCH_EXIT_RESULTS, err) ||
+        write_layout(root, name, layout, tar, &manifest, err) || make_tar(layout, path, err))
+        return -err->code;
+    *digest = mem_printf("sha256:%s", manifest.sha256);
+    return fs_remove_tree(layout, NCBENCH_EXIT_RESULTS, err);
+}
+
+int image_oci_write(const struct image_root *root, const char *name, const char *work,
+                    const char *path, char **digest, struct error *err)
+{
+    mode_t before = umask(022); /* modes are part of the archive */
+    int failed = write_archive(root, name, work, path, digest, err);
+    umask(before);
+    return failed;
+}

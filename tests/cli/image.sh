@@ -1,0 +1,115 @@
+# The image of the local build: same bytes, same digest, no registry; only our own images go.
+. "$(dirname "$0")/lib.sh"
+
+name=localhost/ncbench/test-image-$$:1
+check_answer() { equal "with the same answer" "$(cat "$OUT")" "$(cat "$T/version")"; }
+there() { if [ -e "$2" ]; then ok "$1"; else not_ok "$1" "$2 is absent"; fi; }
+absent() { if [ -e "$2" ]; then not_ok "$1" "$2 exists"; else ok "$1"; fi; }
+sha=$(sha256sum "$BIN/nanochat" | cut -d' ' -f1)
+
+# ---- a directory: no podman needed -------------------------------------------------------------
+check "build a directory" ncbench image build --dir "$T/root"
+check "nanochat inside is the same file" cmp "$BIN/nanochat" "$T/root/usr/local/bin/nanochat"
+"$BIN/nanochat" --version >"$T/version"
+loader=$(find "$T/root" -name 'ld-linux*' -type f | head -n 1)
+missing=0
+while read -r lib; do
+    [ -e "$T/root$lib" ] || missing=$((missing + 1))
+    cmp -s "$lib" "$T/root$lib" || missing=$((missing + 1))
+done < <(ldd "$BIN/nanochat" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p')
+equal "every library of ldd is there, byte for byte" "$missing" 0
+there "the dynamic loader is there" "$loader"
+match "the manifest names the program" "$sha" "$T/root/etc/ncbench-image.json"
+if [ "$(id -u)" -eq 0 ]; then
+    check "it runs under chroot" chroot "$T/root" /usr/local/bin/nanochat --version
+    check_answer
+else
+    skip "it runs under chroot" "not root"
+fi
+touch "$T/root/stale"
+check "an earlier build is replaced" ncbench image build --dir "$T/root"
+absent "wholly" "$T/root/stale"
+mkdir "$T/empty" "$T/mine"
+touch "$T/mine/precious"
+check "an empty directory is taken" ncbench image build --dir "$T/empty"
+check_rc 4 "a foreign directory is not" ncbench image build --dir "$T/mine"
+match "and named" "$T/mine exists and is not an earlier image" "$ERR"
+there "nor touched" "$T/mine/precious"
+equal "nothing is left aside" "$(find "$T" -maxdepth 1 -name '*.tmp.*' | wc -l)" 0
+
+# ---- an OCI archive, reproducible --------------------------------------------------------------
+check "build an archive" ncbench image build --archive "$T/a.tar"
+cp "$OUT" "$T/first"
+(
+    umask 077
+    TMPDIR=$T ncbench image build --archive "$T/b.tar"
+) >"$T/second" 2>&1
+check "two builds give the same bytes" cmp "$T/a.tar" "$T/b.tar"
+mkdir "$T/oci" "$T/layer"
+tar -xf "$T/a.tar" -C "$T/oci"
+digest=$(sed -n 's/^digest *sha256://p' "$T/first")
+check "the digest is that of the manifest" \
+    sh -c "cd '$T/oci/blobs/sha256' && echo '$digest  $digest' | sha256sum -c -"
+check "every blob has its name" \
+    sh -c "cd '$T/oci/blobs/sha256' && for b in *; do echo \"\$b  \$b\"; done | sha256sum --quiet -c -"
+layer=$(grep -o '"layers".*' "$T/oci/blobs/sha256/$digest" | grep -o 'sha256:[0-9a-f]*' | cut -c8-)
+tar -xf "$T/oci/blobs/sha256/$layer" -C "$T/layer"
+check "the layer holds the same file" cmp "$BIN/nanochat" "$T/layer/usr/local/bin/nanochat"
+equal "owner 0, time 0" "$(tar --numeric-owner --full-time -tvf "$T/oci/blobs/sha256/$layer" |
+    awk '{print $2, $4}' | sort -u)" "0/0 1970-01-01"
+SOURCE_DATE_EPOCH=86400 ncbench image build --archive "$T/c.tar" >/dev/null
+no_match "SOURCE_DATE_EPOCH counts" "$digest" "$T/c.tar"
+check_rc 2 "a bad SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=now ncbench image build --archive "$T/d"
+
+# ---- what cannot be ----------------------------------------------------------------------------
+check_rc 4 "no such program" ncbench image build --dir "$T/x" --nanochat "$T/nosuch"
+check_rc 4 "not an ELF program" ncbench image build --dir "$T/x" --nanochat "$T/version"
+match "and says so" "not a 64-bit ELF program" "$ERR"
+absent "and leaves nothing" "$T/x"
+check "a static program needs no library" ncbench image build --dir "$T/s" --nanochat "$BUILD/payload"
+match "and gets none" "contents   0 libraries" "$OUT"
+check_rc 2 "unknown sub-verb" ncbench image make
+check_rc 2 "no sub-verb" ncbench image
+check_rc 2 "rm without a name" ncbench image rm
+check_rc 8 "a full disk" sh -c "ncbench image build --dir \"$T/full\" >/dev/full"
+
+# ---- podman's store ----------------------------------------------------------------------------
+if ! command -v podman >/dev/null; then
+    check_rc 4 "podman missing" ncbench image build
+    match "and the way out" "needs no podman" "$ERR"
+    skip "podman's store" "podman is not installed"
+    finish
+fi
+if [ "$(id -u)" -ne 0 ]; then
+    skip "podman's store" "not root"
+    finish
+fi
+trap 'podman rmi -f "$name" "localhost/ncbench-foreign-$$:1" >/dev/null 2>&1; rm -rf "$T"' EXIT
+check "build into the store" ncbench image build --name "$name" --json
+stored=$(podman image inspect --format '{{.Digest}}' "$name" 2>/dev/null)
+equal "the digest is the archive's" "$stored" "sha256:$digest"
+check "again" ncbench image build --name "$name"
+equal "the same digest" "$(podman image inspect --format '{{.Digest}}' "$name")" "$stored"
+before=$(podman images --all --quiet | sort -u | wc -l)
+check "another program, same name" ncbench image build --name "$name" --nanochat "$BUILD/payload"
+equal "the old one is gone" "$(podman images --all --quiet | sort -u | wc -l)" "$before"
+check "and back" ncbench image build --name "$name"
+printf '[containers]\ndefault_ulimits = []\n' >"$T/containers.conf"
+[ ! -e /sys/fs/cgroup/unified/cgroup.controllers ] ||
+    printf '[engine]\nruntime = "runc"\n' >>"$T/containers.conf"
+check "it runs" env CONTAINERS_CONF="$T/containers.conf" podman run --rm --network=host --pull=never \
+    "$name" /usr/local/bin/nanochat --version
+check_answer
+check "list" ncbench image list
+match "shows it, with the program's hash" "$name .*${sha:0:12}" "$OUT"
+check "list as JSON" ncbench image list --json
+match "holds the whole hash" "\"nanochat_sha256\": \"$sha\"" "$OUT"
+tar -cf "$T/foreign.tar" -C "$T/mine" .
+podman import -q "$T/foreign.tar" "localhost/ncbench-foreign-$$:1" >/dev/null 2>&1
+check_rc 4 "rm refuses a foreign image" ncbench image rm "localhost/ncbench-foreign-$$:1"
+match "and says why" "was not made by ncbench" "$ERR"
+check "rm" ncbench image rm "$name"
+check_rc 4 "rm again" ncbench image rm "$name"
+ncbench image list >"$OUT"
+no_match "list no longer shows it" "$name" "$OUT"
+finish
