@@ -9,10 +9,12 @@
 
 #include "harness/scenario.h"
 
+#define PLAN_ID_MAX 96
+
 struct planned_trial {
-    char id[64]; /* "c03.b07.podman" */
-    size_t seq;  /* place in the plan */
-    size_t cell; /* index */
+    char id[PLAN_ID_MAX]; /* "c03.b07.podman" */
+    size_t seq;           /* place in the plan */
+    size_t cell;          /* index */
     int64_t block;
     int position;   /* place of the runtime in its block */
     size_t runtime; /* index */
@@ -30,6 +32,8 @@ int plan_make(const struct scenario *s, int64_t blocks, struct plan *out, struct
 void plan_release(struct plan *plan);
 /* Lines of plan.jsonl. */
 void plan_write(const struct scenario *s, const struct plan *plan, struct str *out);
-/* One trial of a block that is repeated (attempt > 1) at the end: id "c03.b07.podman.a2". */
+/* "c03.b07.podman"; "c03.b07.podman.a2" for the second attempt of a block that is repeated. */
+void plan_trial_id(const struct scenario *s, size_t cell, int64_t block, size_t runtime,
+                   int64_t attempt, char out[static PLAN_ID_MAX]);
 
 #endif

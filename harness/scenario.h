@@ -89,11 +89,15 @@ struct scenario {
     struct gate *gates;
     size_t n_gates;
     struct limits limits;
+    struct { /* when a trial counts as disturbed; ratios */
+        double foreign_cpu, steal, max_repeated;
+    } disturbance;
     struct {
         char *dir;
         struct strv plots, report;
     } output;
-    json_t *resolved; /* the whole, defaults filled in: resolved.json and `check --dump` */
+    struct strv warnings; /* found while loading; scenario_check repeats them */
+    json_t *resolved;     /* the whole, defaults filled in: resolved.json and `check --dump` */
 };
 
 /* defines: "-D key=value" texts that replace vars or any dotted key. Exit 3 for a bad scenario, 2
@@ -104,6 +108,8 @@ int scenario_load(const char *path, const struct strv *defines, struct scenario 
 int scenario_parse(const char *text, size_t len, const char *name, const struct strv *defines,
                    struct scenario *out, struct error *err);
 void scenario_release(struct scenario *s);
+/* As error_print, but errors with positions stand as they are, as a compiler's. */
+void scenario_error_print(const struct error *err, const char *program);
 const struct margin *scenario_margin(const struct scenario *s, const char *metric); /* or NULL */
 
 /* Can it run here? 3: nowhere (plans that cannot work, mounts a runtime cannot express); 4: not on

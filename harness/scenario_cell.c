@@ -1,0 +1,366 @@
+/* One cell: its JSON into struct cell, and what must hold between its keys. */
+#include "harness/scenario_priv.h"
+
+#include "common/batch.h"
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "common/num.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What nanochat takes for these when they are not given. */
+enum { DEVICE_BATCH_DEFAULT = 32, SEQUENCE_DEFAULT = 2048, TOTAL_BATCH_DEFAULT = 524288 };
+
+static char *text_at(const json_t *object, const char *key)
+{
+    return mem_strdup(json_string_value(json_object_get(object, key)));
+}
+
+static void push_strings(const json_t *list, struct strv *out)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach((json_t *)list, i, item) strv_push(out, json_string_value(item));
+}
+
+static void push_pairs(const json_t *object, struct strv *out)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value)
+        strv_pushf(out, "%s=%s", name, json_string_value(value));
+}
+
+/* Complain about a part of the cell; the cell is named when there is a matrix. */
+static struct diag *complain_cell(struct loader *l, size_t cell, const char *path,
+                                  const struct error *err)
+{
+    auto_str where = STR_INIT;
+    if (l->scope.n_axes) {
+        str_append(&where, " in the cell ");
+        cell_describe(l, cell, &where);
+    }
+    struct diag *d = complain_at(l, path, "%s%s", err->message, where.data);
+    if (err->hint)
+        diag_hint(d, "%s", err->hint);
+    return d;
+}
+
+/* ---- environment ------------------------------------------------------------------------------
+ */
+static void check_env(struct loader *l, const char *path)
+{
+    const struct bound *map = bound_at(l, path);
+    if (!str_ends_with(map->key->path, "env"))
+        return;
+    for (const struct bound *b = map->first; b; b = b->next) {
+        const char *name = b->name->text;
+        if (strchr(name, '='))
+            complain(l, b, "\"%s\" is no name of an environment variable, expected none with \"=\"",
+                     name);
+        else if (str_starts_with(name, "NCBENCH_"))
+            complain(l, b, "%s is set by ncbench itself", name);
+    }
+}
+
+/* ---- workload ---------------------------------------------------------------------------------
+ */
+/* Options of nanochat, in the order of the schema: "--depth=2". */
+static void push_options(const json_t *workload, struct strv *argv)
+{
+    for (const struct schema_key *key = schema_keys; key->path; key++) {
+        if (!key->option)
+            continue;
+        const json_t *value = json_at(workload, key->path + strlen("workload."));
+        char number[NUM_F64_MAX];
+        if (json_is_integer(value))
+            strv_pushf(argv, "%s=%" PRId64, key->option, (int64_t)json_integer_value(value));
+        else if (json_is_real(value))
+            strv_pushf(argv, "%s=%s", key->option, num_format_f64(number, json_real_value(value)));
+        else if (json_is_boolean(value))
+            strv_pushf(argv, "%s=%s", key->option, json_is_true(value) ? "true" : "false");
+        else if (json_is_string(value))
+            strv_pushf(argv, "%s=%s", key->option, json_string_value(value));
+    }
+}
+
+static void refuse_keys_below(struct loader *l, const char *path, const char *why)
+{
+    const struct bound *map = bound_at(l, path);
+    if (!strcmp(map->key->path, path) && !map->bad)
+        complain(l, map, "is not for %s", why);
+}
+
+static void check_data(struct loader *l, const json_t *workload)
+{
+    const char *source = json_read_str(workload, "data.source");
+    bool file = json_at(workload, "data.path") != NULL;
+    if (!source || bound_at(l, "workload.data")->bad)
+        return;
+    if (!strcmp(source, "synthetic") && file)
+        complain_at(l, "workload.data.path", "synthetic data has no file");
+    else if (strcmp(source, "synthetic") != 0 && !file && bound_at(l, "workload.data.path") &&
+             strcmp(bound_at(l, "workload.data.path")->key->path, "workload.data.path") != 0)
+        complain_at(l, "workload.data.path",
+                    "is missing, expected the file or folder of the %s data", source);
+}
+
+static void check_batch(struct loader *l, const json_t *workload, size_t index,
+                        const struct cell *cell)
+{
+    int64_t total = TOTAL_BATCH_DEFAULT, device = DEVICE_BATCH_DEFAULT, sequence = SEQUENCE_DEFAULT;
+    json_read_i64(workload, "train.total_batch_size", &total);
+    json_read_i64(workload, "train.device_batch_size", &device);
+    json_read_i64(workload, "model.max_seq_len", &sequence);
+    if (bound_at(l, "workload.train.total_batch_size")->bad ||
+        bound_at(l, "workload.train.device_batch_size")->bad ||
+        bound_at(l, "workload.model.max_seq_len")->bad)
+        return; /* judged when they can be read */
+    int64_t accumulation;
+    auto_error struct error err = ERROR_INIT;
+    if (batch_accumulation(total, device, sequence, cell->nodes * cell->ranks_per_node,
+                           &accumulation, &err))
+        complain_cell(l, index, "workload.train.total_batch_size", &err);
+}
+
+static void fill_verb(struct loader *l, const json_t *workload, size_t index, struct cell *cell)
+{
+    const char *verb = json_read_str(workload, "command");
+    if (!verb)
+        return;
+    bool train = !strcmp(verb, "base-train");
+    strv_push(&cell->argv, verb);
+    push_options(workload, &cell->argv);
+    if (!train) {
+        auto_free char *why = mem_printf("%s, only for base-train; use workload.args", verb);
+        refuse_keys_below(l, "workload.model", why);
+        refuse_keys_below(l, "workload.train", why);
+        return;
+    }
+    check_data(l, workload);
+    if (cell->nodes > 0 && cell->ranks_per_node > 0)
+        check_batch(l, workload, index, cell);
+}
+
+static void fill_exec(struct loader *l, const json_t *workload, struct cell *cell)
+{
+    static const char *const sections[] = {"workload.model", "workload.train", "workload.data"};
+    push_strings(json_object_get(workload, "exec"), &cell->argv);
+    for (size_t i = 0; i < 3; i++)
+        refuse_keys_below(l, sections[i], "workload.exec, only for workload.command");
+}
+
+static void push_path(const json_t *workload, const char *key, struct strv *paths)
+{
+    const char *path = json_read_str(workload, key);
+    if (path && !strv_contains(paths, path))
+        strv_push(paths, path);
+}
+
+static void fill_workload(struct loader *l, const struct scenario *s, const json_t *workload,
+                          size_t index, struct cell *cell)
+{
+    if (s->is_verb)
+        fill_verb(l, workload, index, cell);
+    else
+        fill_exec(l, workload, cell);
+    push_strings(json_object_get(workload, "args"), &cell->argv);
+    push_pairs(json_object_get(workload, "env"), &cell->env);
+    check_env(l, "workload.env");
+    push_path(workload, "data.path", &cell->paths);
+    push_path(workload, "data.tokenizer", &cell->paths);
+    push_strings(json_object_get(workload, "paths"), &cell->paths);
+}
+
+/* ---- launch -----------------------------------------------------------------------------------
+ */
+static void fill_launch(const json_t *launch, struct cell *cell)
+{
+    static const char *const names[] = {"none", "cores", "numa", "gpu-local"};
+    json_read_i64(launch, "nodes", &cell->nodes);
+    json_read_i64(launch, "ranks_per_node", &cell->ranks_per_node);
+    json_read_i64(launch, "threads_per_rank", &cell->threads_per_rank);
+    const char *bind = json_read_str(launch, "bind");
+    for (size_t i = 0; bind && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], bind))
+            cell->bind = (enum bind_policy)i;
+}
+
+/* ---- runtimes ---------------------------------------------------------------------------------
+ */
+static void fill_mount(struct loader *l, const char *path, json_t *item, struct mounts *mounts)
+{
+    struct mount m = {0};
+    auto_error struct error err = ERROR_INIT;
+    const char *spec = json_read_str(item, "spec");
+    if (spec) {
+        if (mount_parse(spec, &m, &err)) {
+            struct diag *d = complain_at(l, path, "%s", err.message);
+            if (err.hint)
+                diag_hint(d, "%s", err.hint);
+            return;
+        }
+    } else {
+        const char *target = json_read_str(item, "target");
+        m.source = mem_strdup(json_read_str(item, "source"));
+        m.target = mem_strdup(target ? target : m.source);
+        json_read_bool(item, "read_only", &m.read_only);
+        if (!m.source) {
+            free(m.target);
+            complain_at(l, path, "has no source, expected an absolute path of this machine");
+            return;
+        }
+    }
+    json_read_bool(item, "optional", &m.optional);
+    vec_push(mounts, m);
+    /* one form in resolved.json, whichever was written */
+    json_object_clear(item);
+    json_object_set_new(item, "source", json_string(m.source));
+    json_object_set_new(item, "target", json_string(m.target));
+    json_object_set_new(item, "read_only", json_boolean(m.read_only));
+    json_object_set_new(item, "optional", json_boolean(m.optional));
+}
+
+static void fill_mounts(struct loader *l, size_t arm, const json_t *spec, struct mounts *mounts)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(spec, "mounts"), i, item)
+    {
+        auto_free char *path = mem_printf("runtimes[%zu].mounts[%zu]", arm, i);
+        fill_mount(l, path, item, mounts);
+    }
+}
+
+static void fill_spec(const json_t *json, struct runtime_spec *spec)
+{
+    spec->name = text_at(json, "name");
+    spec->kind = text_at(json, "kind");
+    spec->image = text_at(json, "image");
+    spec->rootfs = text_at(json, "rootfs");
+    spec->nanochat = text_at(json, "nanochat");
+    spec->ipc = text_at(json, "ipc");
+    spec->network = text_at(json, "network");
+    spec->userns = text_at(json, "userns");
+    spec->cpuset = text_at(json, "cpuset");
+    json_read_i64(json, "shm_size_bytes", &spec->shm_size_bytes);
+    json_read_i64(json, "memory_bytes", &spec->memory_bytes);
+    push_pairs(json_object_get(json, "env"), &spec->env);
+    push_strings(json_object_get(json, "differs"), &spec->differs);
+    push_strings(json_object_get(json, "devices"), &spec->devices);
+    push_pairs(json_object_get(json, "ulimits"), &spec->ulimits);
+    push_strings(json_object_get(json, "options"), &spec->options);
+    push_strings(json_object_get(json, "prefix"), &spec->prefix);
+    spec->script = json_incref(json_object_get(json, "script"));
+}
+
+static void complain_kind(struct loader *l, const char *path, const char *kind)
+{
+    const char *names[32];
+    size_t n = 0;
+    auto_str list = STR_INIT;
+    for (; runtime_registry[n] && n < 32; n++) {
+        names[n] = runtime_registry[n]->name;
+        str_appendf(&list, "%s%s", n ? ", " : "", names[n]);
+    }
+    struct diag *d =
+        complain_at(l, path, "\"%s\" is no runtime, expected one of %s", kind, list.data);
+    const char *near = str_nearest(kind, names, n);
+    if (near)
+        diag_hint(d, "did you mean \"%s\"?", near);
+}
+
+static bool takes_key(const struct runtime_ops *ops, const char *name)
+{
+    static const char *const common[] = {"name", "kind", "env", "differs", NULL};
+    for (const char *const *k = common; *k; k++)
+        if (!strcmp(*k, name))
+            return true;
+    for (const char *const *k = ops->keys; k && *k; k++)
+        if (!strcmp(*k, name))
+            return true;
+    return false;
+}
+
+static void check_keys(struct loader *l, const struct bound *arm, const struct runtime_ops *ops)
+{
+    auto_str list = STR_INIT;
+    for (const char *const *k = ops->keys; k && *k; k++)
+        str_appendf(&list, ", %s", *k);
+    for (const struct bound *b = arm->first; b; b = b->next)
+        if (b->name && !takes_key(ops, b->name->text))
+            complain(l, b, "is not for kind %s, which takes env, differs%s", ops->name, list.data);
+}
+
+/* What the runtime itself says about a spec, on any machine. */
+static void check_spec(struct loader *l, size_t index, size_t arm, const struct runtime_spec *spec)
+{
+    auto_free char *path = mem_printf("runtimes[%zu]", arm);
+    auto_free char *kind_path = mem_printf("runtimes[%zu].kind", arm);
+    auto_free char *env_path = mem_printf("runtimes[%zu].env", arm);
+    if (!spec->kind || !spec->name)
+        return; /* reported as missing */
+    const struct runtime_ops *ops = runtime_find(spec->kind);
+    if (!ops) {
+        complain_kind(l, kind_path, spec->kind);
+        return;
+    }
+    check_keys(l, bound_at(l, path), ops);
+    check_env(l, env_path);
+    auto_error struct error err = ERROR_INIT;
+    if (!l->diags.count && !l->usage && ops->check(spec, &spec->mounts, true, &err))
+        complain_cell(l, index, path, &err);
+}
+
+static void fill_runtimes(struct loader *l, const struct scenario *s, const json_t *list,
+                          size_t index, struct cell *cell)
+{
+    size_t given = json_array_size(list);
+    cell->runtimes = mem_zalloc(s->n_runtimes + given + 1, sizeof *cell->runtimes);
+    for (size_t arm = 0; arm < given && arm < s->n_runtimes; arm++) {
+        const json_t *json = json_array_get(list, arm);
+        fill_spec(json, &cell->runtimes[arm]);
+        fill_mounts(l, arm, json, &cell->runtimes[arm].mounts);
+        check_spec(l, index, arm, &cell->runtimes[arm]);
+    }
+    if (s->control < 0 || s->baseline >= given)
+        return;
+    const json_t *json = json_array_get(list, s->baseline);
+    struct runtime_spec *control = &cell->runtimes[s->control];
+    fill_spec(json, control);
+    fill_mounts(l, s->baseline, json, &control->mounts);
+    char *name = mem_printf("%s-control", control->name ? control->name : "");
+    free(control->name);
+    control->name = name;
+}
+
+/* ---- the cell ---------------------------------------------------------------------------------
+ */
+bool cell_fill(struct loader *l, const struct scenario *s, const json_t *doc, size_t index,
+               struct cell *cell)
+{
+    size_t errors = l->diags.count + l->diags.dropped;
+    cell->id = mem_printf("c%02zu", index);
+    cell->values = json_object();
+    const struct value *values = l->cells + index * l->scope.n_axes;
+    for (size_t i = 0; i < l->scope.n_axes; i++)
+        json_object_set_new(cell->values, l->scope.axes[i].name, value_to_json(&values[i]));
+    fill_launch(json_object_get(doc, "launch"), cell);
+    fill_workload(l, s, json_object_get(doc, "workload"), index, cell);
+    fill_runtimes(l, s, json_object_get(doc, "runtimes"), index, cell);
+    return l->diags.count + l->diags.dropped == errors;
+}
+
+void cell_release(struct cell *cell, size_t n_runtimes)
+{
+    free(cell->id);
+    json_decref(cell->values);
+    strv_release(&cell->argv);
+    strv_release(&cell->env);
+    strv_release(&cell->paths);
+    for (size_t i = 0; cell->runtimes && i < n_runtimes; i++)
+        runtime_spec_release(&cell->runtimes[i]);
+    free(cell->runtimes);
+}

@@ -1,0 +1,176 @@
+/* Can this machine run the scenario? What no machine could run was refused by scenario_load. */
+#include "harness/scenario.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/mem.h"
+#include "common/protocol.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- processing units -------------------------------------------------------------------------
+ */
+/* The PUs that this process may use, as "0-3,6"; returns how many. Sets grow beyond 1024. */
+static int usable_pus(struct str *list)
+{
+    size_t bits = 1024;
+    cpu_set_t *set = NULL;
+    for (;; bits *= 2) {
+        set = CPU_ALLOC(bits);
+        if (!set)
+            return 0;
+        if (!sched_getaffinity(0, CPU_ALLOC_SIZE(bits), set))
+            break;
+        CPU_FREE(set);
+        if (errno != EINVAL || bits > (1u << 20))
+            return 0;
+    }
+    int count = CPU_COUNT_S(CPU_ALLOC_SIZE(bits), set);
+    for (size_t i = 0; i < bits; i++) {
+        if (!CPU_ISSET_S(i, CPU_ALLOC_SIZE(bits), set))
+            continue;
+        size_t last = i;
+        while (last + 1 < bits && CPU_ISSET_S(last + 1, CPU_ALLOC_SIZE(bits), set))
+            last++;
+        str_appendf(list, "%s%zu", list->len ? "," : "", i);
+        if (last > i)
+            str_appendf(list, "-%zu", last);
+        i = last;
+    }
+    CPU_FREE(set);
+    return count;
+}
+
+struct problems {
+    int code;
+    struct strv lines; /* distinct */
+    char *hint;
+};
+
+static void add_problem(struct problems *p, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_problem(struct problems *p, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    auto_free char *line = mem_vprintf(fmt, ap);
+    va_end(ap);
+    if (!p->code)
+        p->code = code;
+    if (!strv_contains(&p->lines, line))
+        strv_push(&p->lines, line);
+}
+
+static void check_pus(const struct scenario *s, struct strv *warnings, struct problems *problems)
+{
+    auto_str list = STR_INIT;
+    int usable = usable_pus(&list);
+    if (usable < 1)
+        return; /* not known: the launcher will say */
+    for (size_t i = 0; i < s->n_cells; i++) {
+        const struct cell *c = &s->cells[i];
+        int64_t threads = c->ranks_per_node * c->threads_per_rank;
+        if (threads <= usable)
+            continue;
+        auto_free char *text = mem_printf("%" PRId64 " threads, %d usable PU%s (%s)", threads,
+                                          usable, usable == 1 ? "" : "s", list.data);
+        if (c->bind != BIND_NONE) {
+            add_problem(problems, NCBENCH_EXIT_ENVIRONMENT, "cell %s: %s", c->id, text);
+            if (!problems->hint)
+                problems->hint = mem_strdup("launch: {bind: none} lets threads share PUs; `-D "
+                                            "matrix.NAME=[…]` leaves cells out");
+        } else {
+            strv_pushf(warnings, "cell %s: %s: they share PUs", c->id, text);
+        }
+    }
+}
+
+/* ---- mounts, runtimes, paths ------------------------------------------------------------------
+ */
+static void warn_dropped(const struct runtime_spec *spec, struct strv *warnings)
+{
+    for (size_t i = 0; i < spec->mounts.count; i++) {
+        const struct mount *m = &spec->mounts.items[i];
+        auto_free char *text =
+            mem_printf("runtime %s: mount source %s does not exist, left out as it is optional",
+                       spec->name, m->source);
+        if (m->optional && !fs_exists(m->source) && !strv_contains(warnings, text))
+            strv_push(warnings, text);
+    }
+}
+
+static void check_spec(const struct runtime_spec *spec, struct strv *warnings,
+                       struct problems *problems)
+{
+    const struct runtime_ops *ops = runtime_find(spec->kind);
+    if (!ops)
+        BUG("runtime kind \"%s\" was not refused by the loader", spec->kind);
+    auto_error struct error err = ERROR_INIT;
+    warn_dropped(spec, warnings);
+    if (!ops->check(spec, &spec->mounts, false, &err))
+        return;
+    add_problem(problems, err.code, "%s", err.message);
+    if (err.hint && !problems->hint)
+        problems->hint = mem_strdup(err.hint);
+}
+
+/* Specs that are the same in every cell are asked about once: a check may start a program. */
+static bool same_as_before(const struct scenario *s, size_t cell, size_t arm)
+{
+    const json_t *cells = json_object_get(s->resolved, "cells");
+    const json_t *own =
+        json_array_get(json_object_get(json_array_get(cells, cell), "runtimes"), arm);
+    for (size_t i = 0; i < cell; i++) {
+        const json_t *other =
+            json_array_get(json_object_get(json_array_get(cells, i), "runtimes"), arm);
+        if (own == other || json_equal(own, other))
+            return true;
+        if (i == 15)
+            break; /* enough to find the usual case; a repeated check is only slow */
+    }
+    return false;
+}
+
+static void check_paths(const struct scenario *s, struct problems *problems)
+{
+    for (size_t i = 0; i < s->n_cells; i++)
+        for (size_t k = 0; k < s->cells[i].paths.count; k++)
+            if (!fs_exists(s->cells[i].paths.items[k]))
+                add_problem(problems, NCBENCH_EXIT_ENVIRONMENT, "workload path %s does not exist",
+                            s->cells[i].paths.items[k]);
+}
+
+static int report(struct problems *p, struct error *err)
+{
+    if (p->code) {
+        auto_str text = STR_INIT;
+        for (size_t i = 0; i < p->lines.count; i++)
+            str_appendf(&text, "%s%s", i ? "\n" : "", p->lines.items[i]);
+        error_set(err, p->code, "%s", text.data);
+        if (p->hint)
+            error_hint(err, "%s", p->hint);
+    }
+    strv_release(&p->lines);
+    free(p->hint);
+    return -p->code;
+}
+
+int scenario_check(const struct scenario *s, bool portable, struct strv *warnings,
+                   struct error *err)
+{
+    strv_extend(warnings, &s->warnings);
+    if (portable)
+        return 0; /* scenario_load has judged the file */
+    struct problems problems = {0};
+    check_pus(s, warnings, &problems);
+    check_paths(s, &problems);
+    for (size_t c = 0; c < s->n_cells; c++)
+        for (size_t arm = 0; arm < s->n_runtimes; arm++)
+            if (!c || !same_as_before(s, c, arm))
+                check_spec(&s->cells[c].runtimes[arm], warnings, &problems);
+    return report(&problems, err);
+}
