@@ -118,7 +118,9 @@ struct diag *diags_add(struct diags *diags, size_t offset, size_t length, const 
                        const char *fmt, ...)
 {
     for (size_t i = 0; i < diags->count; i++)
-        if (diags->items[i].offset == offset && !strcmp(diags->items[i].path, path))
+        if (diags->items[i].offset == offset &&
+            (!strcmp(diags->items[i].path, path) ||
+             (offset != DIAG_NOWHERE && !*diags->items[i].path)))
             return NULL;
     if (diags->count == DIAG_MAX) {
         diags->dropped++;

@@ -65,7 +65,8 @@ struct diags {
         NULL, 0, 0, 0                                                                              \
     }
 
-/* Add one. The same position and path twice is one message: the first stays. Returns it, so that a
+/* Add one. The same position and path twice is one message: the first stays; nothing is added where
+ * one without a path stands (what the YAML itself got wrong). Returns it, so that a
  * hint or an origin can be added; NULL if it was not kept. */
 struct diag *diags_add(struct diags *diags, size_t offset, size_t length, const char *path,
                        const char *fmt, ...) __attribute__((format(printf, 5, 6)));

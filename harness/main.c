@@ -17,6 +17,7 @@ static const struct verb verbs[] = {
      "image, into a directory (--dir), or into an OCI archive (--archive): the same bytes as bare "
      "metal, with no registry. The same build gives the same digest.\n\n"
      "`image list` shows the images made so, `image rm` removes them and no others."},
+    {"plan", cmd_plan, plan_options, "FILE", "list the trials of a scenario in their order", NULL},
     {0},
 };
 

@@ -161,7 +161,9 @@ int scenario_parse(const char *text, size_t len, const char *name, const struct 
     sha256_hex(text, len, out->sha256);
     bool readable = yaml_text_check(&text, &len, &l.diags);
     source_init(&l.source, name, text, readable ? len : 0);
-    if (readable && yaml_tree_parse(&l.source, &tree, &l.diags))
+    if (readable)
+        yaml_tree_parse(&l.source, &tree, &l.diags);
+    if (tree.root)
         load_tree(&l, tree.root, defines, out);
     int rc = finish(&l, err);
     loader_release(&l);

@@ -207,7 +207,8 @@ static void complain_kind(struct loader *l, struct bound *bound)
         struct diag *d = complain(l, bound, "has no value, expected %s", expected.data);
         diag_hint(d, bound->key->type == SCHEMA_MAP || bound->key->type == SCHEMA_LIST
                          ? "indent what belongs to it below, or leave the key out"
-                         : "leave the key out for its default, or write \"\" for empty text");
+                     : bound->key->type == SCHEMA_STRING ? "write \"\" for empty text"
+                                                         : "leave the key out for its default");
     } else if (node->kind == YAML_SCALAR) {
         struct diag *d = complain(l, bound, "\"%s\", expected %s", node->text, expected.data);
         if (bound->key->type == SCHEMA_LIST)

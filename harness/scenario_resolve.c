@@ -120,6 +120,8 @@ static void hint_duration(struct diag *d, const char *text)
                   (long long)a, (long long)b, (long long)a, (long long)b);
     else if (*text == '-')
         diag_hint(d, "a duration cannot be negative");
+    else if (num_parse_duration(text, &number))
+        diag_hint(d, "it must be longer than 0");
     else
         diag_hint(d, "units are us, ms, s, m, h, without blanks");
 }

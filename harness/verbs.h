@@ -8,5 +8,7 @@ extern const struct option_spec check_options[];
 int cmd_check(int argc, char **argv);
 extern const struct option_spec image_options[];
 int cmd_image(int argc, char **argv);
+extern const struct option_spec plan_options[];
+int cmd_plan(int argc, char **argv);
 
 #endif

@@ -49,7 +49,8 @@ static bool check_bytes(const struct source *source, struct diags *diags)
         if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F) {
             struct diag *d =
                 diags_add(diags, i, 1, "", "control character 0x%02x, expected text", c);
-            diag_hint(d, "inside double quotes it can be written \"\\x%02x\"", c);
+            if (c)
+                diag_hint(d, "inside double quotes it can be written \"\\x%02x\"", c);
             return false;
         }
     }
@@ -88,7 +89,8 @@ struct builder {
     void *anchors; /* of tsearch, by name */
     struct yaml_node *root;
     size_t documents;
-    bool stop; /* a limit was passed */
+    bool stop;     /* a limit was passed */
+    bool doubtful; /* the structure may not be what was meant: judge no further */
 };
 
 static size_t offset_of(const struct builder *b, const yaml_mark_t *mark)
@@ -172,8 +174,11 @@ static void refuse_tag(struct builder *b, const yaml_char_t *tag, const struct y
 {
     if (!tag)
         return;
-    struct diag *d =
-        diags_add(b->diags, node->start, 0, "", "tag \"%s\" is not supported", (const char *)tag);
+    static const char standard[] = "tag:yaml.org,2002:"; /* written "!!" */
+    const char *name = (const char *)tag;
+    bool short_form = str_starts_with(name, standard);
+    struct diag *d = diags_add(b->diags, node->start, 0, "", "tag \"%s%s\" is not supported",
+                               short_form ? "!!" : "", name + (short_form ? strlen(standard) : 0));
     diag_hint(d, "types follow from the key; quote a value that is text");
 }
 
@@ -197,6 +202,7 @@ static bool tab_indents(const struct source *source, size_t at, size_t *tab)
 
 static void report_tab(struct builder *b, size_t tab)
 {
+    b->doubtful = true;
     struct diag *d = diags_add(b->diags, tab, 1, "", "a tab indents this line, expected spaces");
     diag_hint(d, "YAML allows no tab in indentation; replace it by spaces");
 }
@@ -439,6 +445,7 @@ static void build(struct builder *b, yaml_parser_t *parser)
     for (bool done = false; !done && !b->stop;) {
         yaml_event_t event;
         if (!yaml_parser_parse(parser, &event)) {
+            b->doubtful = true;
             report_syntax(b, parser);
             return;
         }
@@ -473,14 +480,11 @@ bool yaml_tree_parse(const struct source *source, struct yaml_tree *tree, struct
     tdestroy(b->anchors, keep_anchor);
     for (size_t i = 0; i < b->depth; i++)
         free(b->frames[i].items);
-    if (diags->count + diags->dropped > before)
-        return false;
-    if (!b->root) {
+    if (!b->root && diags->count + diags->dropped == before)
         diags_add(diags, DIAG_NOWHERE, 0, "", "the file is empty, expected a scenario");
-        return false;
-    }
-    tree->root = b->root;
-    return true;
+    if (!b->stop && !b->doubtful)
+        tree->root = b->root;
+    return diags->count + diags->dropped == before;
 }
 
 void yaml_tree_release(struct yaml_tree *tree)

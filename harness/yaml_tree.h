@@ -37,11 +37,12 @@ struct yaml_node {
 
 struct yaml_tree {
     struct arena arena;
-    struct yaml_node *root; /* NULL when there were errors */
+    struct yaml_node *root; /* NULL when the structure could not be read */
 };
 
-/* Parse source->text. Problems are added to diags; true when there were none. Release the tree in
- * either case. */
+/* Parse source->text. Problems are added to diags; true when there were none. With problems that
+ * leave the structure clear (a duplicate key, an undefined alias …) there is a root all the same,
+ * so that everything else can be judged too. Release the tree in either case. */
 bool yaml_tree_parse(const struct source *source, struct yaml_tree *tree, struct diags *diags);
 void yaml_tree_release(struct yaml_tree *tree);
 

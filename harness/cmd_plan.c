@@ -1,0 +1,178 @@
+/* ncbench plan: the trials of a scenario in their order; nothing runs. */
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "common/protocol.h"
+#include "harness/plan.h"
+#include "harness/scenario.h"
+#include "harness/verbs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct plan_options {
+    bool json;
+    int64_t blocks, seed;
+    struct strv defines;
+};
+
+const struct option_spec plan_options[] = {
+    {"json", 0, OPT_BOOL, offsetof(struct plan_options, json), NULL, 0, 0, NULL,
+     "print the lines of plan.jsonl, a trial a line"},
+    {"blocks", 0, OPT_INT, offsetof(struct plan_options, blocks), "-1", -1, 1000000, "N",
+     "so many analysed blocks a cell; -1: up to the last look"},
+    {"seed", 0, OPT_INT, offsetof(struct plan_options, seed), "-1", -1, 9007199254740992.0, "N",
+     "of the order, in place of sampling.seed; -1: the scenario's"},
+    {"define", 'D', OPT_LIST, offsetof(struct plan_options, defines), NULL, 0, 0, "KEY=VALUE",
+     "replace a variable or a key, such as image=x or sampling.seed=7; may be repeated"},
+    {0},
+};
+
+/* An argument as a shell would need it, so that lines can be read without doubt. */
+static void append_quoted(struct str *out, const char *arg)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "_@%+=:,./{}-";
+    if (*arg && !arg[strspn(arg, safe)]) {
+        str_append(out, arg);
+        return;
+    }
+    str_append_char(out, '\'');
+    for (; *arg; arg++)
+        if (*arg == '\'')
+            str_append(out, "'\\''");
+        else
+            str_append_printable(out, arg, 1);
+    str_append_char(out, '\'');
+}
+
+static void append_command(struct str *out, const struct strv *argv)
+{
+    for (size_t i = 0; i < argv->count; i++) {
+        str_append_char(out, ' ');
+        append_quoted(out, argv->items[i]);
+    }
+    str_append_char(out, '\n');
+}
+
+/* What the runtime would start, with the session's folder left open. */
+static int append_runtime(struct str *out, const struct scenario *s, const struct cell *cell,
+                          size_t arm, struct error *err)
+{
+    const struct runtime_spec *spec = &cell->runtimes[arm];
+    const struct runtime_ops *ops = runtime_find(spec->kind);
+    auto_strv workload = STRV_INIT, argv = STRV_INIT, env = STRV_INIT, wanted = STRV_INIT;
+    if (s->is_verb) { /* nanochat starts the ranks of a node itself */
+        strv_push(&workload, runtime_nanochat_path(spec, "nanochat"));
+        strv_push(&workload, "launch");
+        strv_pushf(&workload, "--nproc-per-node=%" PRId64, cell->ranks_per_node);
+        strv_push(&workload, "--");
+    }
+    strv_extend(&workload, &cell->argv);
+    strv_extend(&wanted, &cell->env);
+    strv_extend(&wanted, &spec->env);
+    struct mounts mounts = {0};
+    for (size_t i = 0; i < spec->mounts.count; i++) {
+        const struct mount *m = &spec->mounts.items[i];
+        mounts_add(&mounts, m->source, m->target, m->read_only);
+    }
+    for (size_t i = 0; i < cell->paths.count; i++)
+        mounts_add(&mounts, cell->paths.items[i], cell->paths.items[i], true);
+    struct runtime_launch launch = {.spec = spec,
+                                    .trial_id = "TRIAL",
+                                    .trial_dir = "/SESSION/trials/TRIAL",
+                                    .session_dir = "/SESSION",
+                                    .argv = &workload,
+                                    .env = &wanted,
+                                    .mounts = &mounts,
+                                    .cwd = "/SESSION/trials/TRIAL"};
+    int rc = ops->argv(&launch, &argv, &env, err);
+    mounts_release(&mounts);
+    str_appendf(out, "  %-16s", spec->name);
+    if (!rc)
+        append_command(out, &argv);
+    return rc;
+}
+
+static int append_cells(struct str *out, const struct scenario *s, struct error *err)
+{
+    for (size_t c = 0; c < s->n_cells; c++) {
+        const struct cell *cell = &s->cells[c];
+        auto_str values = STR_INIT;
+        json_write(&values, cell->values, 0);
+        str_appendf(out,
+                    "cell %s %s: %" PRId64 " node%s x %" PRId64 " ranks x %" PRId64 " threads\n",
+                    cell->id, values.data, cell->nodes, cell->nodes == 1 ? "" : "s",
+                    cell->ranks_per_node, cell->threads_per_rank);
+        for (size_t arm = 0; arm < s->n_runtimes; arm++)
+            if (append_runtime(out, s, cell, arm, err))
+                return -err->code;
+    }
+    return 0;
+}
+
+/* A block a line: its runtimes in order. */
+static void append_blocks(struct str *out, const struct scenario *s, const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct planned_trial *t = &plan->trials[i];
+        const struct cell *cell = &s->cells[t->cell];
+        if (!t->position)
+            str_appendf(out, "%5zu  %s.b%02" PRId64 " ", t->seq, cell->id, t->block);
+        str_appendf(out, " %s", cell->runtimes[t->runtime].name);
+        if ((size_t)t->position + 1 == s->n_runtimes)
+            str_append(out, t->warmup_block ? "   (warms up, not analysed)\n" : "\n");
+    }
+}
+
+static int print_plan(const struct scenario *s, const struct plan_options *o, struct error *err)
+{
+    struct plan plan;
+    auto_str out = STR_INIT;
+    if (plan_make(s, o->blocks, &plan, err))
+        return -err->code;
+    int rc = 0;
+    if (o->json) {
+        plan_write(s, &plan, &out);
+    } else {
+        rc = append_cells(&out, s, err);
+        str_appendf(&out, "\ntrial  block    runtimes, in order\n");
+        append_blocks(&out, s, &plan);
+        str_appendf(&out,
+                    "\nat most %zu trials: %" PRId64 " blocks of %zu runtimes in each of %zu "
+                    "cell%s\n",
+                    plan.count, plan.blocks, s->n_runtimes, s->n_cells, s->n_cells == 1 ? "" : "s");
+    }
+    plan_release(&plan);
+    if (!rc && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout)))
+        rc = error_set(err, NCBENCH_EXIT_RESULTS, "cannot write to standard output");
+    return rc;
+}
+
+static int plan_file(const char *path, struct plan_options *o, struct error *err)
+{
+    struct scenario s;
+    if (o->seed >= 0)
+        strv_pushf(&o->defines, "sampling.seed=%" PRId64, o->seed);
+    if (scenario_load(path, &o->defines, &s, err))
+        return -err->code;
+    int rc = print_plan(&s, o, err);
+    scenario_release(&s);
+    return rc;
+}
+
+int cmd_plan(int argc, char **argv)
+{
+    struct plan_options o;
+    auto_strv files = STRV_INIT;
+    auto_error struct error err = ERROR_INIT;
+    options_defaults(plan_options, &o);
+    int rc = options_parse(plan_options, &o, argc, argv, &files, &err);
+    if (!rc && files.count != 1)
+        rc = error_set(&err, NCBENCH_EXIT_USAGE, "plan needs one scenario file");
+    if (!rc)
+        rc = plan_file(files.items[0], &o, &err);
+    scenario_error_print(&err, "ncbench");
+    options_release(plan_options, &o);
+    return -rc;
+}
