@@ -4,6 +4,7 @@
 #include "common/mem.h"
 #include "common/protocol.h"
 #include "workload/comm_priv.h"
+#include "workload/step_page.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -38,7 +39,8 @@ int comm_open(struct comm **out, const struct comm_config *config, struct error 
     if (!(c->config.timeout_s > 0))
         c->config.timeout_s = DEFAULT_TIMEOUT_S;
     c->lost_rank = -1;
-    c->step = -1;
+    c->step = STEP_NONE;
+    c->step_cell = step_page_cell(config->local_rank);
     c->op = "init";
     c->ops = config->world == 1 ? &comm_self_ops : &comm_shm_ops;
     if (c->ops->init(c, &c->config, err) || c->ops->barrier(c, err)) {
@@ -91,6 +93,8 @@ void comm_set_observer(struct comm *c, comm_observer *observer, void *user)
 void comm_set_step(struct comm *c, int64_t step)
 {
     c->step = step;
+    if (c->step_cell)
+        atomic_store_explicit(c->step_cell, step, memory_order_relaxed);
 }
 
 double comm_take_time_s(struct comm *c)

@@ -12,6 +12,7 @@ struct comm {
     void *priv;                /* the back end's own */
     char id[COMM_ID_MAX];
     int64_t step;
+    _Atomic int64_t *step_cell; /* the launcher's view of step; NULL: none */
     int64_t seq;
     const char *op; /* of the call in progress, for messages */
     int lost_rank;  /* -1: none; once set, every further call fails */

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct verb verbs[] = {
     {"tok-train", cmd_tok_train, tok_train_options, "", "train a tokenizer on text",
@@ -25,8 +26,31 @@ static const struct verb verbs[] = {
     {"base-loss", cmd_base_loss, base_loss_option_specs, "",
      "loss and bits per byte of a trained base model on both splits, and samples", NULL},
     {"info", cmd_info, info_option_specs, "", "what this build and this machine have", NULL},
+
+    {"launch", cmd_launch, launch_options, "-- VERB [ARGUMENT...]",
+     "start the ranks of a node and end them together",
+     "Starts --nproc-per-node processes of this very program with the given verb and its "
+     "arguments, "
+     "as torchrun does: RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and "
+     "MASTER_PORT "
+     "are set, standard input is /dev/null. TERM, INT, HUP, USR1 and USR2 are forwarded. When a "
+     "rank "
+     "fails, or TERM, INT or HUP arrives, all ranks are ended; after the grace time, or at a "
+     "second "
+     "signal, they are killed. No process is left.\n\n"
+     "OMP_NUM_THREADS is left as it is; when it is not set, each rank gets its share of the usable "
+     "processing units (torchrun sets 1).\n\n"
+     "The exit code is that of the rank that failed first, or 8 when a signal ended it."},
     {0},
 };
+
+bool program_has_verb(const char *name)
+{
+    for (const struct verb *v = verbs; v->name; v++)
+        if (!strcmp(v->name, name))
+            return true;
+    return false;
+}
 
 static void print_version(bool json)
 {

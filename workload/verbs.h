@@ -19,4 +19,10 @@ int cmd_base_loss(int argc, char **argv);
 extern const struct option_spec info_option_specs[];
 int cmd_info(int argc, char **argv);
 
+/* Is there a verb of that name? */
+bool program_has_verb(const char *name);
+
+extern const struct option_spec launch_options[];
+int cmd_launch(int argc, char **argv);
+
 #endif
