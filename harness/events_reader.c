@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EVENT_CONFIG_NAME "config"
 #define MAX_LINE_BYTES (4u << 20)
 
 static double number(const json_t *event, const char *key)
@@ -137,14 +136,18 @@ static bool take(struct rank_events *e, json_t *event)
         return take_comm(e, event);
     if (!strcmp(kind, EVENT_PHASE))
         return take_phase(e, event);
-    if (!strcmp(kind, EVENT_HELLO))
+    if (!strcmp(kind, EVENT_HELLO)) {
+        e->hellos++;
         return keep(&e->hello, event);
+    }
     if (!strcmp(kind, EVENT_ENV))
         return keep(&e->env, event);
-    if (!strcmp(kind, EVENT_CONFIG_NAME))
+    if (!strcmp(kind, EVENT_CONFIG))
         return keep(&e->config, event);
     if (!strcmp(kind, EVENT_DONE))
         return keep(&e->done, event);
+    if (!strcmp(kind, EVENT_SUMMARY))
+        return keep(&e->summary, event);
     if (!strcmp(kind, EVENT_PEER_LOST))
         keep(&e->peer_lost, event);
     return true; /* what a newer program adds is not an error */
@@ -183,6 +186,7 @@ void rank_events_release(struct rank_events *e)
     json_decref(e->config);
     json_decref(e->done);
     json_decref(e->peer_lost);
+    json_decref(e->summary);
     for (size_t i = 0; i < e->comms.count; i++)
         free(e->comms.items[i].time_us);
     free(e->comms.items);

@@ -41,7 +41,8 @@ struct comm_event {
 struct rank_events {
     int rank;                     /* by the file's name */
     json_t *hello, *env, *config; /* owned; NULL if never written. config: the run's shape */
-    json_t *done, *peer_lost;
+    json_t *done, *peer_lost, *summary;
+    int64_t hellos;  /* more than one: several processes took themselves for this rank */
     double last_t_s; /* newest time stamp of any event, or NaN */
     struct {
         struct step_event *items;
