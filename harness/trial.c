@@ -1,0 +1,173 @@
+#include "harness/trial.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/mem.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STDERR_TAIL_BYTES 4096
+
+static void facts_init(struct trial_facts *f, const struct trial_context *context,
+                       const struct planned_trial *planned, int64_t attempt, int64_t seq)
+{
+    const struct scenario *s = context->scenario;
+    *f = (struct trial_facts){
+        .context = context,
+        .planned = planned,
+        .cell = &s->cells[planned->cell],
+        .attempt = attempt,
+        .seq = seq,
+        .origin_s = clock_mono_s(),
+        .create_s = NAN,
+        .spawn_s = NAN,
+        .reap_s = NAN,
+        .end_s = NAN,
+        .stderr_tail = STR_INIT,
+        .strays = STR_INIT,
+        .failed_rank = -1,
+    };
+    f->spec = &f->cell->runtimes[planned->runtime];
+    f->ops = runtime_find(f->spec->kind);
+    if (!f->ops)
+        BUG("runtime kind \"%s\" is not in the registry", f->spec->kind);
+    f->ranks = f->cell->nodes * f->cell->ranks_per_node;
+    f->id = attempt > 1 ? mem_printf("%s.a%lld", planned->id, (long long)attempt)
+                        : mem_strdup(planned->id);
+    f->unique_id = mem_printf("%s.%s", context->session_id, f->id);
+    clock_utc(f->started_utc);
+}
+
+static void processes_free(struct trial_facts *f)
+{
+    for (size_t i = 0; i < f->n_processes; i++) {
+        struct trial_process *p = &f->processes[i];
+        strv_release(&p->workload_env);
+        strv_release(&p->argv);
+        strv_release(&p->env);
+        free(p->stdout_path);
+        free(p->stderr_path);
+        str_release(&p->trial_id);
+    }
+    free(f->processes);
+    free(f->children);
+}
+
+static void facts_release(struct trial_facts *f)
+{
+    processes_free(f);
+    free(f->id);
+    free(f->unique_id);
+    free(f->dir);
+    free(f->hint);
+    strv_release(&f->workload);
+    strv_release(&f->env);
+    mounts_release(&f->mounts);
+    error_release(&f->start_error);
+    str_release(&f->strays);
+    str_release(&f->stderr_tail);
+    trial_events_release(&f->events);
+    json_decref(f->collected);
+    strv_release(&f->reasons);
+    strv_release(&f->flags);
+}
+
+static bool create_all(struct trial_facts *f)
+{
+    if (!f->ops->create)
+        return true;
+    double begin = clock_mono_s();
+    for (size_t i = 0; i < f->n_processes; i++) {
+        if (f->ops->create(&f->processes[i].launch, &f->start_error)) {
+            f->end = END_NOT_STARTED;
+            f->create_failed = true;
+            return false;
+        }
+    }
+    f->create_s = clock_mono_s() - begin;
+    return true;
+}
+
+static bool start_all(struct trial_facts *f)
+{
+    for (size_t i = 0; i < f->n_processes; i++) {
+        struct launcher_job *job = &f->processes[i].job;
+        int rc = launcher_local.start(job, &f->start_error);
+        if (isnan(f->spawn_s))
+            f->spawn_s = job->started_s;
+        if (rc) {
+            f->end = END_NOT_STARTED;
+            return false;
+        }
+        f->children[i].pid = job->pid;
+    }
+    return true;
+}
+
+/* The last bytes of a file, as text that may be shown and stored. */
+static void read_tail(const char *path, struct str *out)
+{
+    auto_str text = STR_INIT;
+    auto_error struct error ignored = ERROR_INIT;
+    if (fs_read_file(path, &text, NCBENCH_EXIT_RESULTS, &ignored))
+        return;
+    size_t from = text.len > STDERR_TAIL_BYTES ? text.len - STDERR_TAIL_BYTES : 0;
+    /* not in the middle of a character */
+    while (from && from < text.len && ((unsigned char)text.data[from] & 0xc0) == 0x80)
+        from++;
+    str_append_printable(out, text.data + from, text.len - from);
+}
+
+/* Of the process that failed first, or of the first one. */
+static void read_stderr(struct trial_facts *f)
+{
+    size_t which = 0;
+    for (size_t i = f->n_processes; i-- > 0;)
+        if (f->children[i].reaped && f->children[i].status)
+            which = i;
+    if (f->n_processes)
+        read_tail(f->processes[which].stderr_path, &f->stderr_tail);
+}
+
+static int run_real(struct trial_facts *f, struct error *err)
+{
+    struct collectors collectors;
+    auto_str left = STR_INIT;
+    if (trial_launch_prepare(f, err))
+        return -err->code;
+    f->origin_s = clock_mono_s();
+    collectors_start(&collectors);
+    if (create_all(f) && start_all(f))
+        trial_wait(f, &collectors);
+    bool gone = trial_end_all(f, &left);
+    f->end_s = clock_mono_s();
+    collectors_stop(&collectors);
+    f->collected = collectors_emit(&collectors);
+    collectors_free(&collectors);
+    read_stderr(f);
+    if (!gone)
+        error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+                  "trial %s cannot be ended: %s survives; no other trial may start beside it",
+                  f->id, left.data);
+    else if (trial_events_load(f->dir, &f->events, err))
+        return -err->code;
+    return 0;
+}
+
+int trial_run(const struct trial_context *context, const struct planned_trial *planned,
+              int64_t attempt, int64_t seq, json_t **record, struct error *err)
+{
+    struct trial_facts f;
+    facts_init(&f, context, planned, attempt, seq);
+    *record = NULL;
+    bool fake = f.ops->flags & RUNTIME_FAKE;
+    if ((fake ? trial_fake(&f, err) : run_real(&f, err)) == 0) {
+        trial_judge(&f);
+        *record = trial_record_make(&f);
+    }
+    facts_release(&f);
+    return err->code ? -err->code : 0;
+}

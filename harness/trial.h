@@ -1,0 +1,124 @@
+/* A trial: one fresh launch of the workload under one runtime in one cell.
+ *
+ *   trial_run: directory → launch description → create (runtime) → start (launcher) → wait →
+ *              end everything → read the events → judge → record
+ *
+ * The steps are files of their own: trial_launch.c (argv, environment, mounts), trial_wait.c,
+ * trial_end.c, trial_judge.c (evidence → outcome), trial_record.c (facts → JSON), trial_fake.c (the
+ * fake runtime: facts without processes). What they hand on is struct trial_facts.
+ *
+ * A failed trial is not an error: it is a record. Errors end the session: results cannot be written
+ * (8), something survived (4). */
+#ifndef HARNESS_TRIAL_H
+#define HARNESS_TRIAL_H
+
+#include "common/clock.h"
+#include "harness/collectors/collector.h"
+#include "harness/events_reader.h"
+#include "harness/launchers/launcher.h"
+#include "harness/plan.h"
+#include "harness/reaper.h"
+#include "harness/scenario.h"
+#include "harness/signals.h"
+#include "runtimes/runtime.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What all trials of a session share; owned by the session, read-only for trials. */
+struct trial_context {
+    const struct scenario *scenario;
+    const char *session_id;
+    const char *session_dir;     /* absolute */
+    const char *nanochat;        /* on the host; NULL: not found (needed by verbs only) */
+    const char *workload_sha256; /* of the program on the host; NULL: unknown */
+    const char *plan_sha256;
+    json_t *const *topologies; /* of each runtime: {"xml", "fingerprint"}; NULL: none */
+    /* of runtime r in cell c at [c * n_runtimes + r], from its describe hook; NULL: none */
+    json_t *const *descriptions;
+    const cpu_set_t *affinity; /* of the ranks; NULL: the harness's own */
+    size_t affinity_bytes;
+    int64_t stratum;
+    struct interrupt *interrupt;
+    double deadline_s; /* end of the session, clock_mono_s; 0: none */
+    /* Called while a trial runs, a few times a second; may be NULL. step < 0: none yet. */
+    void (*progress)(void *user, const struct planned_trial *trial, int64_t step);
+    void *progress_user;
+};
+
+/* Why the trial ended, as far as the harness knows by itself. */
+enum trial_end { END_BY_ITSELF, END_NOT_STARTED, END_TIMEOUT, END_NO_OUTPUT, END_CANCELLED };
+
+struct trial_process {
+    struct launcher_job job;
+    struct strv workload_env; /* what the program must see */
+    struct strv argv, env;    /* of what is started: the runtime's client */
+    char *stdout_path, *stderr_path;
+    struct str trial_id; /* of the container: the trial's, and the rank's where there are several */
+    struct runtime_launch launch;
+};
+
+struct trial_facts {
+    const struct trial_context *context;
+    const struct planned_trial *planned;
+    const struct cell *cell;
+    const struct runtime_spec *spec;
+    const struct runtime_ops *ops;
+    char *id;        /* "c03.b07.podman", ".a2" behind it for a second attempt */
+    char *unique_id; /* session and id: NCBENCH_TRIAL_ID, names of containers */
+    char *dir;       /* absolute; NULL for the fake runtime */
+    int64_t attempt, seq;
+    int64_t ranks;        /* in all */
+    struct strv workload; /* the argv of the workload */
+    struct strv env;      /* the environment it is given */
+    struct mounts mounts;
+    struct trial_process *processes;
+    struct reaper_child *children; /* of the processes; pid 0: not started */
+    size_t n_processes;
+
+    char started_utc[CLOCK_UTC_MAX];
+    double origin_s; /* before create */
+    double create_s; /* NaN: the runtime has no such step */
+    double spawn_s;  /* NaN: nothing was started */
+    double reap_s;   /* of the last process */
+    double end_s;    /* everything verified gone */
+    enum trial_end end;
+    int cancel_signal;
+    struct error start_error; /* END_NOT_STARTED */
+    bool create_failed;       /* it was the runtime's create */
+    bool killed;              /* ended by us, after the grace time or at once */
+    struct str strays;        /* processes that outlived the launched one and were killed */
+    struct trial_events events;
+    json_t *collected; /* of the collectors */
+    struct str stderr_tail;
+
+    enum outcome outcome;
+    struct strv reasons, flags;
+    char *hint;
+    int failed_rank;   /* -1: none, or unknown */
+    int failed_signal; /* that ended a rank or the program; 0: none */
+    bool core_dumped;
+    bool judged; /* the outcome is given (fake) */
+};
+
+/* attempt 1 uses the planned id. *record is the finished record (owned by the caller). */
+int trial_run(const struct trial_context *context, const struct planned_trial *planned,
+              int64_t attempt, int64_t seq, json_t **record, struct error *err);
+
+/* ---- the steps, for the trial_*.c files and their tests -------------------------------------- */
+/* Directory, workload argv, environment, mounts, one struct trial_process a process. */
+int trial_launch_prepare(struct trial_facts *f, struct error *err);
+/* The environment that every arm gets, in this order: the allow-listed variables of the host (PATH
+ * HOME USER LOGNAME LANG LC_ALL TZ, and NANOCHAT_BASE_DIR), OMP_, OPENBLAS_, BLIS_ and
+ * MKL_NUM_THREADS, workload.env, runtimes[].env, NCBENCH_TRIAL_ID and NCBENCH_TRIAL_DIR. */
+void trial_environment(const struct trial_facts *f, struct strv *env);
+/* Until all processes have ended, or a limit or a signal says so (f->end). */
+void trial_wait(struct trial_facts *f, struct collectors *collectors);
+/* Nothing survives. False: something does; it is named in left. */
+bool trial_end_all(struct trial_facts *f, struct str *left);
+void trial_judge(struct trial_facts *f);
+json_t *trial_record_make(const struct trial_facts *f);
+/* Facts of a trial under the fake runtime. */
+int trial_fake(struct trial_facts *f, struct error *err);
+
+#endif

@@ -1,0 +1,229 @@
+/* Facts of a trial → its record. results/README.md describes every field; measurement units are
+ * part of the names, and what is missing is null with a reason beside it. */
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/mem.h"
+#include "harness/record.h"
+#include "harness/trial_record_priv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void put_number(json_t *obj, const char *key, double value, const char *why)
+{
+    if (isfinite(value))
+        json_put_f64(obj, key, value);
+    else
+        json_put_null(obj, key, why);
+}
+
+static json_t *texts(const struct strv *v)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < v->count; i++) {
+        auto_json *holder = json_object();
+        json_put_str(holder, "x", v->items[i]); /* mends invalid UTF-8 */
+        json_array_append(array, json_object_get(holder, "x"));
+    }
+    return array;
+}
+
+static void put_identity(const struct trial_facts *f, json_t *r)
+{
+    const struct trial_context *c = f->context;
+    json_put_str(r, "schema", RECORD_SCHEMA);
+    json_put_str(r, "session", c->session_id);
+    json_put_str(r, "trial", f->id);
+    json_put_int(r, "seq", f->seq);
+    json_put_int(r, "attempt", f->attempt);
+    json_put_int(r, "stratum", c->stratum);
+    json_t *cell = json_object();
+    json_put_str(cell, "id", f->cell->id);
+    if (f->cell->values)
+        json_object_update_missing(cell, f->cell->values);
+    json_put(r, "cell", cell);
+    json_put_int(r, "block", f->planned->block);
+    json_put_int(r, "position", f->planned->position);
+    json_put_str(r, "runtime", f->spec->name);
+    json_put_str(r, "kind", f->spec->kind);
+    json_put_bool(r, "baseline", f->planned->runtime == c->scenario->baseline);
+    json_put_bool(r, "warmup_block", f->planned->warmup_block);
+}
+
+static void put_outcome(const struct trial_facts *f, json_t *r)
+{
+    json_put_str(r, "outcome", outcome_name(f->outcome));
+    json_put(r, "reasons", texts(&f->reasons));
+    json_put(r, "flags", texts(&f->flags));
+    if (f->outcome == OUTCOME_OK)
+        return;
+    json_put_str(r, "hint", f->hint);
+    json_put_str(r, "stderr_tail", f->stderr_tail.data);
+}
+
+static void put_shape(const struct trial_facts *f, json_t *r)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    json_put_str(r, "started_utc", f->started_utc);
+    json_put_f64(r, "mono_origin_s", f->origin_s);
+    put_number(r, "spawn_s", f->spawn_s - f->origin_s, "nothing was started");
+    put_number(r, "reap_s", f->reap_s - f->origin_s, "nothing was started");
+    json_put_f64(r, "gone_s", f->end_s - f->origin_s);
+    put_number(r, "wall_s", f->reap_s - f->spawn_s, "nothing was started");
+    json_put_int(r, "ranks", f->ranks);
+    json_put_int(r, "nodes", f->cell->nodes);
+    json_put_int(r, "ranks_per_node", f->cell->ranks_per_node);
+    json_put_int(r, "threads_per_rank", f->cell->threads_per_rank);
+    json_put_null(r, "gpus_per_node", "a workload on the CPU");
+    json_t *hosts = json_array();
+    json_array_append_new(hosts, json_string(host));
+    json_put(r, "hosts", hosts);
+}
+
+/* What was really executed, by the rank's own word; else what lies on the host. */
+static void put_provenance(const struct trial_facts *f, json_t *r)
+{
+    const struct trial_context *c = f->context;
+    const json_t *hello = f->events.count ? f->events.items[0].hello : NULL;
+    const char *sha = json_read_str(hello, "exe.sha256");
+    sha = sha ? sha : c->workload_sha256;
+    json_put_str(r, "scenario_sha256", c->scenario->sha256);
+    json_put_str(r, "plan_sha256", c->plan_sha256);
+    if (sha)
+        json_put_str(r, "binary_sha256", sha);
+    else
+        json_put_null(r, "binary_sha256", "the program did not say, and is none of the host's");
+    const json_t *argv = json_at(hello, "argv");
+    json_put(r, "argv", argv ? json_incref((json_t *)argv) : texts(&f->workload));
+    size_t place = f->planned->cell * c->scenario->n_runtimes + f->planned->runtime;
+    const json_t *about = c->descriptions ? c->descriptions[place] : NULL;
+    json_t *version = about ? json_copy((json_t *)about) : json_object();
+    json_t *image = json_object_get(version, "image");
+    if (image)
+        json_put(r, "image", json_incref(image));
+    else
+        json_put_null(r, "image", "this runtime starts from no image");
+    json_object_del(version, "image");
+    json_put(r, "runtime_version", version);
+}
+
+/* An event without what belongs to the line itself. */
+static json_t *fields_of(const json_t *event)
+{
+    json_t *copy = json_copy((json_t *)event);
+    json_object_del(copy, "event");
+    json_object_del(copy, "t_s");
+    return copy;
+}
+
+/* What each rank saw from inside, and where it was bound. */
+static void put_ranks(const struct trial_facts *f, json_t *r)
+{
+    json_t *env = json_array(), *bind = json_array();
+    static const char *const asked[] = {"none", "cores", "numa", "gpu-local"};
+    for (size_t i = 0; i < f->events.count; i++) {
+        const struct rank_events *e = &f->events.items[i];
+        if (!e->env)
+            continue;
+        json_array_append_new(env, fields_of(e->env));
+        json_t *b = json_object();
+        int64_t pus;
+        json_put_int(b, "rank", e->rank);
+        json_put_str(b, "requested", asked[f->cell->bind]);
+        json_put_str(b, "effective", json_read_str(e->env, "cpu.cpubind"));
+        json_put_str(b, "membind", json_read_str(e->env, "cpu.membind"));
+        if (json_read_i64(e->env, "cpu.n_usable_pus", &pus))
+            json_put_int(b, "pu", pus);
+        json_array_append_new(bind, b);
+    }
+    json_put(r, "env", env);
+    json_put(r, "bind", bind);
+    if (f->events.count && f->events.items[0].config)
+        json_put(r, "config", fields_of(f->events.items[0].config));
+    else
+        json_put_null(r, "config", "the workload wrote no config event");
+    json_put_null(r, "gpu", "a workload on the CPU");
+    json_t *topology = f->context->topologies ? f->context->topologies[f->planned->runtime] : NULL;
+    if (topology)
+        json_put(r, "topology", json_incref(topology));
+    else
+        json_put_null(r, "topology", "not dumped from inside this runtime");
+}
+
+static void put_exit(const struct trial_facts *f, json_t *r)
+{
+    json_t *e = json_object(), *codes = json_array(), *started = json_array();
+    int64_t code;
+    for (size_t i = 0; i < f->events.count; i++)
+        json_array_append_new(codes, json_read_i64(f->events.items[i].done, "exit_code", &code)
+                                         ? json_integer(code)
+                                         : json_null());
+    for (size_t i = 0; i < f->n_processes; i++) {
+        const struct reaper_child *c = &f->children[i];
+        json_array_append_new(started, c->reaped && WIFEXITED(c->status)
+                                           ? json_integer(WEXITSTATUS(c->status))
+                                           : json_null());
+    }
+    json_put(e, "codes", codes); /* of the ranks, by their own word; null: it never came */
+    json_put(e, "processes", started);
+    if (f->failed_signal)
+        json_put_int(e, "signal", f->failed_signal);
+    else
+        json_put(e, "signal", json_null());
+    json_put_bool(e, "core_dumped", f->core_dumped);
+    if (f->failed_rank >= 0)
+        json_put_int(e, "failed_rank", f->failed_rank);
+    else
+        json_put(e, "failed_rank", json_null());
+    json_put_bool(e, "timed_out", f->end == END_TIMEOUT || f->end == END_NO_OUTPUT);
+    json_put_bool(e, "killed", f->killed);
+    json_put(r, "exit", e);
+}
+
+static void put_event_health(const struct trial_facts *f, json_t *r)
+{
+    int64_t lines = 0, bad = 0, torn = 0;
+    for (size_t i = 0; i < f->events.count; i++) {
+        lines += f->events.items[i].lines;
+        bad += f->events.items[i].bad_lines;
+        torn += f->events.items[i].torn;
+    }
+    json_t *e = json_object();
+    json_put_int(e, "files", (int64_t)f->events.count);
+    json_put_int(e, "lines", lines);
+    json_put_int(e, "bad_lines", bad);
+    json_put_int(e, "torn_files", torn);
+    json_put(r, "events", e);
+}
+
+json_t *trial_record_make(const struct trial_facts *f)
+{
+    json_t *r = json_object();
+    put_identity(f, r);
+    put_outcome(f, r);
+    put_shape(f, r);
+    put_provenance(f, r);
+    trial_record_phases(f, r);
+    trial_record_train(f, r);
+    int64_t own;
+    if (json_read_i64(r, "train.warmup_own", &own))
+        record_apply_warmup(r, own);
+    trial_record_unaccounted(f, r);
+    trial_record_comm(f, r);
+    put_ranks(f, r);
+    if (f->collected)
+        json_object_update_missing(r, f->collected);
+    put_event_health(f, r);
+    json_t *counters = json_object();
+    json_put_str(counters, "status", "none");
+    json_put_str(counters, "reason", "not collected");
+    json_put(r, "counters", counters);
+    put_exit(f, r);
+    auto_free char *logs = f->dir ? mem_printf("trials/%s/", f->id) : NULL;
+    json_put_str(r, "logs", logs);
+    return r;
+}
