@@ -18,6 +18,13 @@ static const struct verb verbs[] = {
      "metal, with no registry. The same build gives the same digest.\n\n"
      "`image list` shows the images made so, `image rm` removes them and no others."},
     {"plan", cmd_plan, plan_options, "FILE", "list the trials of a scenario in their order", NULL},
+    {"run", cmd_run, run_options, "FILE", "run a scenario: every trial, every record",
+     "Makes a session below the results folder and runs the plan's blocks in random order. Prints "
+     "the session's directory on standard output; everything for people goes to standard error. "
+     "Exits 0 when the session is complete, whatever its verdict."},
+    {"status", cmd_status, status_options, "SESSION", "what is done, what failed, and why", NULL},
+    {"show", cmd_show, show_options, "SESSION[/TRIAL]",
+     "a session's trials, or one trial's record, logs, environment", NULL},
     {0},
 };
 

@@ -10,5 +10,11 @@ extern const struct option_spec image_options[];
 int cmd_image(int argc, char **argv);
 extern const struct option_spec plan_options[];
 int cmd_plan(int argc, char **argv);
+extern const struct option_spec run_options[];
+int cmd_run(int argc, char **argv);
+extern const struct option_spec status_options[];
+int cmd_status(int argc, char **argv);
+extern const struct option_spec show_options[];
+int cmd_show(int argc, char **argv);
 
 #endif

@@ -1,0 +1,174 @@
+/* Before the first trial: what will run, whether its runtimes are there, and what they are. */
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "harness/collectors/topology.h"
+#include "harness/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the program -------------------------------------------------------------------------------
+ */
+static char *beside_ncbench(const char *name)
+{
+    auto_free char *self = fs_realpath("/proc/self/exe");
+    auto_free char *dir = self ? fs_dirname(self) : NULL;
+    char *path = dir ? mem_printf("%s/%s", dir, name) : NULL;
+    if (path && access(path, X_OK) == 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
+static char *find_nanochat(const char *given, struct error *err)
+{
+    if (given) {
+        char *path = fs_realpath(given);
+        if (path && access(path, X_OK) == 0)
+            return path;
+        free(path);
+        error_set(err, NCBENCH_EXIT_ENVIRONMENT, "--nanochat %s: no program is there", given);
+        return NULL;
+    }
+    char *path = beside_ncbench("nanochat");
+    return path ? path : spawn_find_program("nanochat");
+}
+
+int session_find_workload(struct session *s, const char *given, struct error *err)
+{
+    s->workload_sha256[0] = '\0';
+    if (s->scenario.is_verb || given)
+        s->nanochat = find_nanochat(given, err);
+    if (err->code)
+        return -err->code;
+    auto_free char *program = NULL;
+    if (s->scenario.is_verb)
+        program = mem_strdup(s->nanochat);
+    else if (s->scenario.n_cells && s->scenario.cells[0].argv.count)
+        program = spawn_find_program(s->scenario.cells[0].argv.items[0]);
+    if (!program)
+        return 0; /* told by the first trial, or it is inside the image only */
+    auto_error struct error ignored = ERROR_INIT;
+    if (sha256_file(program, s->workload_sha256, NCBENCH_EXIT_ENVIRONMENT, &ignored))
+        s->workload_sha256[0] = '\0';
+    return 0;
+}
+
+/* ---- runtimes ----------------------------------------------------------------------------------
+ */
+static bool same_text(const char *a, const char *b)
+{
+    return (!a && !b) || (a && b && !strcmp(a, b));
+}
+
+/* The runtime of a cell that needs no preparation of its own: an earlier cell's is the same. */
+static bool is_like(const struct runtime_spec *a, const struct runtime_spec *b)
+{
+    return same_text(a->kind, b->kind) && same_text(a->image, b->image) &&
+           same_text(a->rootfs, b->rootfs);
+}
+
+static int probe(const struct runtime_ops *ops, const struct runtime_spec *spec, struct error *err)
+{
+    struct runtime_probe found = {0};
+    if (!ops->probe)
+        return 0;
+    ops->probe(&found);
+    if (!found.available)
+        error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s (%s) is not available: %s", spec->name,
+                  spec->kind, found.why ? found.why : "no reason given");
+    runtime_probe_release(&found);
+    return err->code ? -err->code : 0;
+}
+
+static int prepare_one(struct session *s, size_t place, const struct runtime_spec *spec,
+                       struct error *err)
+{
+    const struct runtime_ops *ops = runtime_find(spec->kind);
+    if (!ops)
+        BUG("runtime kind \"%s\" is not in the registry", spec->kind);
+    if (probe(ops, spec, err))
+        return -err->code;
+    s->prepared[place] = true;
+    if (ops->prepare && ops->prepare(spec, s->dir, err))
+        return error_wrap(err, "preparing runtime %s", spec->name);
+    s->descriptions[place] = json_object();
+    if (ops->describe)
+        ops->describe(spec, s->dir, s->descriptions[place]);
+    return 0;
+}
+
+static int prepare_place(struct session *s, size_t cell, size_t runtime, struct error *err)
+{
+    size_t n = s->scenario.n_runtimes, place = cell * n + runtime;
+    const struct runtime_spec *spec = &s->scenario.cells[cell].runtimes[runtime];
+    if (s->descriptions[place])
+        return 0;
+    for (size_t c = 0; c < s->scenario.n_cells; c++)
+        for (size_t r = 0; r < n; r++)
+            if (s->descriptions[c * n + r] && is_like(spec, &s->scenario.cells[c].runtimes[r])) {
+                s->descriptions[place] = json_incref(s->descriptions[c * n + r]);
+                return 0;
+            }
+    return prepare_one(s, place, spec, err);
+}
+
+/* The host's own view, for the arms that run in it. */
+static int dump_topology(struct session *s, size_t runtime, struct error *err)
+{
+    const struct runtime_spec *spec = &s->scenario.cells[0].runtimes[runtime];
+    const struct runtime_ops *ops = runtime_find(spec->kind);
+    if (!ops || (ops->flags & (RUNTIME_CONTAINER | RUNTIME_FAKE)) || s->topologies[runtime])
+        return 0;
+    auto_str xml = STR_INIT;
+    auto_error struct error why = ERROR_INIT;
+    if (topology_xml(&xml, &why)) {
+        log_warn("%s", why.message);
+        return 0;
+    }
+    char host[256] = "", sha[SHA256_HEX];
+    gethostname(host, sizeof host - 1);
+    auto_free char *name = mem_printf("topo/%s/%s.xml", spec->name, host);
+    auto_free char *path = mem_printf("%s/%s", s->dir, name);
+    auto_free char *dir = fs_dirname(path);
+    if (fs_mkdir_p(dir, NCBENCH_EXIT_RESULTS, err) ||
+        fs_write_atomic(path, xml.data, xml.len, NCBENCH_EXIT_RESULTS, err))
+        return -err->code;
+    sha256_hex(xml.data, xml.len, sha);
+    s->topologies[runtime] = json_object();
+    json_put_str(s->topologies[runtime], "xml", name);
+    json_put_str(s->topologies[runtime], "fingerprint", sha);
+    return 0;
+}
+
+int session_prepare(struct session *s, struct error *err)
+{
+    size_t places = s->scenario.n_cells * s->scenario.n_runtimes;
+    s->descriptions = mem_zalloc(places + 1, sizeof *s->descriptions);
+    s->prepared = mem_zalloc(places + 1, sizeof *s->prepared);
+    s->topologies = mem_zalloc(s->scenario.n_runtimes + 1, sizeof *s->topologies);
+    for (size_t i = 0; i < s->plan.count; i++) {
+        const struct planned_trial *t = &s->plan.trials[i];
+        if (prepare_place(s, t->cell, t->runtime, err) || dump_topology(s, t->runtime, err))
+            return -err->code;
+    }
+    return 0;
+}
+
+void session_cleanup(struct session *s)
+{
+    size_t n = s->scenario.n_runtimes;
+    for (size_t i = 0; s->prepared && i < s->scenario.n_cells * n; i++) {
+        const struct runtime_spec *spec = &s->scenario.cells[i / n].runtimes[i % n];
+        const struct runtime_ops *ops = runtime_find(spec->kind);
+        auto_error struct error err = ERROR_INIT;
+        if (s->prepared[i] && ops && ops->cleanup && ops->cleanup(spec, s->dir, &err))
+            log_warn("cleaning up runtime %s: %s", spec->name, err.message);
+        s->prepared[i] = false;
+    }
+}
