@@ -171,6 +171,22 @@ static int check_file(const json_t *file, const char *path, struct error *err)
     return 0;
 }
 
+int tokenizer_parse(const char *text, size_t len, const char *name, struct tokenizer **out,
+                    struct error *err)
+{
+    auto_json *file = NULL;
+    if (json_parse(text, len, name, NANOCHAT_EXIT_CHECKPOINT, &file, err) ||
+        check_file(file, name, err))
+        return -err->code;
+    auto_free struct merge *merges = NULL;
+    int32_t n = 0;
+    if (read_merges(file, name, &merges, &n, err) ||
+        tokenizer_build(merges, n, name, NANOCHAT_EXIT_CHECKPOINT, out, err))
+        return -err->code;
+    sha256_hex(text, len, (*out)->hash);
+    return 0;
+}
+
 int tokenizer_load(const char *path, struct tokenizer **out, struct error *err)
 {
     auto_free char *file_path =
@@ -178,15 +194,5 @@ int tokenizer_load(const char *path, struct tokenizer **out, struct error *err)
     auto_str content = STR_INIT;
     if (fs_read_file(file_path, &content, NANOCHAT_EXIT_DATA, err))
         return error_hint(err, "train a tokenizer with `nanochat tok-train`");
-    auto_json *file = NULL;
-    if (json_parse(content.data, content.len, file_path, NANOCHAT_EXIT_CHECKPOINT, &file, err) ||
-        check_file(file, file_path, err))
-        return -err->code;
-    auto_free struct merge *merges = NULL;
-    int32_t n = 0;
-    if (read_merges(file, file_path, &merges, &n, err) ||
-        tokenizer_build(merges, n, file_path, NANOCHAT_EXIT_CHECKPOINT, out, err))
-        return -err->code;
-    sha256_hex(content.data, content.len, (*out)->hash);
-    return 0;
+    return tokenizer_parse(content.data, content.len, file_path, out, err);
 }

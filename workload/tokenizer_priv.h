@@ -10,7 +10,7 @@
 
 #define TOKENIZER_BYTES 256
 /* All tokens' bytes together, far above any real vocabulary (65,536 tokens hold 0.4 MB). */
-#define TOKENIZER_MAX_BYTES ((size_t)256 << 20)
+#define TOKENIZER_MAX_BYTES ((size_t)16 << 20)
 
 struct merge {
     int32_t left, right;
@@ -65,6 +65,9 @@ int32_t tokenizer_find(const struct tokenizer *t, const char *bytes, size_t len,
 int32_t tokenizer_pair(const struct tokenizer *t, int32_t left, int32_t right);
 /* The content of the tokenizer's file. */
 void tokenizer_serialise(const struct tokenizer *t, struct str *out);
+/* tokenizer_load of a file's content; name is for messages. */
+int tokenizer_parse(const char *text, size_t len, const char *name, struct tokenizer **out,
+                    struct error *err);
 
 /* Scratch memory of an encoding thread, kept in its token_buffer. */
 struct encoder;

@@ -323,8 +323,9 @@ int bpe_trainer_finish(struct bpe_trainer *t, int64_t vocab_size, struct tokeniz
     t->stats.stopped_early = n < wanted;
     if (stats)
         *stats = t->stats;
-    int rc = n ? tokenizer_build(merges, (int32_t)n, "the merges", NANOCHAT_EXIT_BUG, out, err)
-               : error_set(err, NANOCHAT_EXIT_DATA, "no byte pairs to merge");
+    int rc =
+        n ? tokenizer_build(merges, (int32_t)n, "the learnt merges", NANOCHAT_EXIT_PLAN, out, err)
+          : error_set(err, NANOCHAT_EXIT_DATA, "no byte pairs to merge");
     free(merges);
     return rc;
 }
