@@ -25,6 +25,12 @@ static const struct verb verbs[] = {
     {"status", cmd_status, status_options, "SESSION", "what is done, what failed, and why", NULL},
     {"show", cmd_show, show_options, "SESSION[/TRIAL]",
      "a session's trials, or one trial's record, logs, environment", NULL},
+    {"topo", cmd_topo, topo_options, "dump", "the machine's topology, in hwloc's XML",
+     "Whole machine, disallowed parts included, so that a host and a container can be compared."},
+    {"doctor", cmd_doctor, doctor_options, "", "what could stop or disturb a session here",
+     "One line a check: OK, WARN or FAIL, what is, and what to do. Starts one container for a "
+     "moment "
+     "where a runtime is installed. Exit 4 if anything fails."},
     {0},
 };
 

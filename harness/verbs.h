@@ -16,5 +16,9 @@ extern const struct option_spec status_options[];
 int cmd_status(int argc, char **argv);
 extern const struct option_spec show_options[];
 int cmd_show(int argc, char **argv);
+extern const struct option_spec topo_options[];
+int cmd_topo(int argc, char **argv);
+extern const struct option_spec doctor_options[];
+int cmd_doctor(int argc, char **argv);
 
 #endif
