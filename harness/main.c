@@ -29,8 +29,7 @@ static const struct verb verbs[] = {
      "Whole machine, disallowed parts included, so that a host and a container can be compared."},
     {"doctor", cmd_doctor, doctor_options, "", "what could stop or disturb a session here",
      "One line a check: OK, WARN or FAIL, what is, and what to do. Starts one container for a "
-     "moment "
-     "where a runtime is installed. Exit 4 if anything fails."},
+     "moment where a runtime is installed. Exit 4 if anything fails."},
     {0},
 };
 

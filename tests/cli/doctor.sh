@@ -42,7 +42,7 @@ match "load" '^WARN +load +9.50: ' "$OUT"
 match "nested" '^WARN +nested +/run/.containerenv' "$OUT"
 
 echo 126 >"$shim/script/run.rc"
-echo 'Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied' \
+echo "Error: crun: setrlimit RLIMIT_NOFILE: Operation not permitted: OCI permission denied" \
     >"$shim/script/run.err"
 check_rc 4 "a podman that starts nothing" fixture hybrid ncbench doctor
 match "with its own words" '^FAIL +start +podman: runtime_failed: exit 126: Error: crun: setrlimit' "$OUT"
