@@ -3,6 +3,7 @@
 
 #include "common/batch.h"
 #include "common/mem.h"
+#include "common/num.h"
 #include "common/protocol.h"
 #include "workload/agree.h"
 #include "workload/horizon.h"
@@ -140,6 +141,39 @@ static int data_init(struct train *t, char **checkpoint, struct checkpoint_meta 
     return events_phase_end(events, PHASE_DATA_INIT, err);
 }
 
+/* What all ranks of this node take together with micro-batches of B rows. */
+static int64_t node_bytes(const struct train *t, int64_t B)
+{
+    int64_t rank = model_bytes(t->run->device, &t->config, B, t->T) +
+                   optimizer_bytes(&t->config, comm_world(t->run->comm));
+    return t->run->comm_config.local_world * rank;
+}
+
+static int too_little_memory(const struct train *t, const struct device_memory *memory,
+                             struct error *err)
+{
+    char need[32], left[32];
+    error_set(err, NANOCHAT_EXIT_OOM,
+              "%d rank%s on this node need %s with device batch size %" PRId64 ", %s are left (%s)",
+              t->run->comm_config.local_world, t->run->comm_config.local_world == 1 ? "" : "s",
+              num_format_size(need, sizeof need, (double)node_bytes(t, t->B)), t->B,
+              num_format_size(left, sizeof left, (double)memory->available_bytes), memory->limit);
+    for (int64_t B = t->B / 2; B > 0; B /= 2)
+        if (node_bytes(t, B) <= memory->available_bytes)
+            return error_hint(err, "a device batch size of %" PRId64 " would fit", B);
+    return error_hint(err, "take a smaller model, vocabulary or sequence length, or fewer ranks");
+}
+
+/* Foreseen for all ranks of this node, before any of them takes its part. */
+static int check_memory(struct train *t, struct error *err)
+{
+    struct device_memory memory;
+    t->run->device->ops->memory(t->run->device, &memory);
+    if (memory.available_bytes >= 0 && node_bytes(t, t->B) > memory.available_bytes)
+        too_little_memory(t, &memory, err);
+    return agree(t->run->comm, "looking for memory", err);
+}
+
 static int make_model(struct train *t, struct error *err)
 {
     const struct train_options *o = t->options;
@@ -184,7 +218,7 @@ static int model_init(struct train *t, const char *checkpoint, const struct chec
                       struct error *err)
 {
     struct events *events = t->run->events;
-    if (events_phase_begin(events, PHASE_MODEL_INIT, err))
+    if (events_phase_begin(events, PHASE_MODEL_INIT, err) || check_memory(t, err))
         return -err->code;
     if (!make_model(t, err))
         restore(t, checkpoint, meta, err);
@@ -196,6 +230,11 @@ static int model_init(struct train *t, const char *checkpoint, const struct chec
 static int connect_ranks(struct train *t, struct error *err)
 {
     const struct train_options *o = t->options;
+    /* so that the env event tells on which file system each of them lies */
+    events_path(t->run->events, "data", o->data);
+    events_path(t->run->events, "tokenizer", o->tokenizer);
+    if (o->save_every != 0)
+        events_path(t->run->events, "checkpoint", t->checkpoint_dir);
     const struct run_config config = {.device_type = o->device_type,
                                       .threads = (int)o->threads,
                                       .comm_timeout_s = o->comm_timeout_s};
@@ -207,9 +246,9 @@ int train_open(struct train *t, struct run *run, const struct train_options *opt
 {
     *t = (struct train){
         .options = options, .run = run, .peak_flops = -1, .last_loss = NAN, .min_val_bpb = NAN};
+    t->checkpoint_dir = checkpoint_dir(options);
     if (plan(t, err) || connect_ranks(t, err))
         return -err->code;
-    t->checkpoint_dir = checkpoint_dir(options);
     char *checkpoint = NULL;
     struct checkpoint_meta meta = {0};
     if (!data_init(t, &checkpoint, &meta, err))

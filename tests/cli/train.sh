@@ -135,6 +135,15 @@ match "the peak is labelled" "of the measured FMA peak of all ranks" "$OUT"
 match "mfu is a number" "mfu: [0-9]+\.[0-9]{2} " "$OUT"
 check "the peak is in the events" jq -es 'map(select(.event == "config"))[0].peak_flops_per_rank > 1e6' "$T/peak/events.rank00000.jsonl"
 
+# ---- memory that does not suffice is foreseen ---------------------------------------------------------
+mkdir -p "$T/fsroot/proc"
+printf 'MemTotal:         400000 kB\nMemFree:  1 kB\nMemAvailable:      20000 kB\n' >"$T/fsroot/proc/meminfo"
+check_rc 9 "a model that does not fit" env NCBENCH_FSROOT="$T/fsroot" nanochat base-train "${TINY[@]}" --depth=8 --num-iterations=1
+match "what it needs and what is left" "1 rank on this node need [0-9.]+ MiB .*, [0-9.]+ MiB are left \(MemAvailable\)" "$ERR"
+check_rc 9 "a batch that does not fit" env NCBENCH_FSROOT="$T/fsroot" nanochat base-train "${TINY[@]}" --num-iterations=1 \
+    --device-batch-size=2048 --total-batch-size=65536
+match "and the batch that would" "a device batch size of [0-9]+ would fit" "$ERR"
+
 # ---- signals -------------------------------------------------------------------------------------
 signalled() {
     local signal=$1 n=$2 dir=$T/signal$1$2 pid rc i
