@@ -11,6 +11,7 @@ train() {
     shift
     mkdir -p "$dir"
     run env NCBENCH_TRIAL_DIR="$dir" nanochat base-train "${TINY[@]}" "$@"
+    equal "exit 0 with $*" "$?" 0
 }
 # ranks N DIR ARGS…
 ranks() {
@@ -36,8 +37,10 @@ for option in run device-type depth max-seq-len num-iterations target-flops targ
     warmup-ratio warmdown-ratio final-lr-frac eval-every eval-tokens sample-every model-tag; do
     grep -qE -- "--$option( |$)" "$OUT" || not_ok "option --$option is there"
 done
-for default in "total-batch-size N.*524288" "device-batch-size B" "grad-clip X" "eval-every N"; do
-    match "default of $default" "--$default" "$OUT"
+tr -s ' \n' ' ' <"$OUT" >"$T/help"
+for default in "total-batch-size N .*default 524288" "max-seq-len T .*default 2048" "eval-tokens N .*default 10485760" \
+    "unembedding-lr X .*default 0.004" "warmdown-ratio X .*default 0.2"; do
+    match "default of ${default%% *}" "--$default" "$T/help"
 done
 check_rc 2 "an unknown option is a usage error" nanochat base-train --dept=3
 match "and the nearest is named" "did you mean --depth" "$ERR"
@@ -63,11 +66,10 @@ check_rc 5 "no data" nanochat base-train --data-source=packed --data="$T/none" -
 
 # ---- one rank ----------------------------------------------------------------------------------
 train "$T/one" --num-iterations=14 --eval-every=7 --eval-tokens=256 --run=demo
-check_rc 0 "a run ends well" true
 cp "$OUT" "$T/one.out"
 equal "a line a step" "$(grep -cE '^step 000[01][0-9]/00014 \([0-9.]+%\) \| loss: [0-9]+\.[0-9]{6} \| lrm: [01]\.[0-9]{2} \| dt: [0-9.]+ms \| tok/sec: [0-9,]+ \| mfu: n/a \| total time: [0-9.]+m$' "$T/one.out")" 14
 equal "evaluated at 0, 7 and the end" "$(grep -cE '^Step 000(00|07|14) \| Validation loss: [0-9.]+$' "$T/one.out")" 3
-match "the loss starts at ln(256)" "^step 00000/00014 .* loss: 5\.545177 " "$T/one.out"
+match "the loss starts at ln(256)" "^step 00000/00014 .* loss: 5\.5451[0-9]{2} " "$T/one.out"
 match "peak memory" "^Peak memory usage: [0-9]+\.[0-9]{2}MiB$" "$T/one.out"
 match "training time" "^Total training time: [0-9.]+m$" "$T/one.out"
 E=$T/one/events.rank00000.jsonl
@@ -102,7 +104,6 @@ equal "underscores" "$(steps "$T/underscore" | wc -l)" 2
 
 # ---- nothing measured (redis/memtier_benchmark#271) ------------------------------------------------
 train "$T/zero" --num-iterations=0 --eval-every=1 --eval-tokens=128
-check_rc 0 "0 iterations" true
 E=$T/zero/events.rank00000.jsonl
 check "the events of 0 steps are strict JSON" jq -e . "$E"
 no_match "no nan" '[^a-z]-?(nan|inf)[^a-z]' "$E"

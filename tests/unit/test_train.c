@@ -127,7 +127,7 @@ static void parts_of_a_step(void)
     struct step_record r;
     int stop = 0;
     CU_ASSERT_EQUAL(train_step(&f.train, &r, &stop, &err), 0);
-    CU_ASSERT_NEAR(r.loss, log(256), 1e-6); /* the head starts at zero */
+    CU_ASSERT_NEAR(r.loss, log(256), 1e-5); /* the head starts at zero */
     CU_ASSERT_EQUAL(r.tokens, 256);
     CU_ASSERT_EQUAL(stop, 0);
     CU_ASSERT_TRUE(r.fwd_s > 0 && r.bwd_s > 0 && r.opt_s > 0 && r.data_wait_s >= 0);
