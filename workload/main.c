@@ -26,20 +26,14 @@ static const struct verb verbs[] = {
     {"base-loss", cmd_base_loss, base_loss_option_specs, "",
      "loss and bits per byte of a trained base model on both splits, and samples", NULL},
     {"info", cmd_info, info_option_specs, "", "what this build and this machine have", NULL},
-
     {"launch", cmd_launch, launch_options, "-- VERB [ARGUMENT...]",
      "start the ranks of a node and end them together",
-     "Starts --nproc-per-node processes of this very program with the given verb and its "
-     "arguments, "
-     "as torchrun does: RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and "
-     "MASTER_PORT "
-     "are set, standard input is /dev/null. TERM, INT, HUP, USR1 and USR2 are forwarded. When a "
-     "rank "
-     "fails, or TERM, INT or HUP arrives, all ranks are ended; after the grace time, or at a "
-     "second "
-     "signal, they are killed. No process is left.\n\n"
-     "OMP_NUM_THREADS is left as it is; when it is not set, each rank gets its share of the usable "
-     "processing units (torchrun sets 1).\n\n"
+     "Starts --nproc-per-node processes of this very program with the given verb, as torchrun\n"
+     "does: RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set,\n"
+     "standard input is /dev/null. TERM, INT, HUP, USR1 and USR2 are forwarded. When a rank\n"
+     "fails, or TERM, INT or HUP arrives, all ranks are ended; after the grace time, or at a\n"
+     "second signal, they are killed. No process is left. OMP_NUM_THREADS is left as it is; when\n"
+     "it is not set, each rank gets its share of the usable processing units (torchrun sets 1).\n"
      "The exit code is that of the rank that failed first, or 8 when a signal ended it."},
     {0},
 };
