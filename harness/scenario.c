@@ -145,9 +145,13 @@ static int finish(struct loader *l, struct error *err)
     }
     if (!l->diags.count)
         return 0;
+    bool all_defines = true;
+    for (size_t i = 0; i < l->diags.count; i++)
+        all_defines = all_defines && l->diags.items[i].origin;
     auto_str text = STR_INIT;
     diags_format(&l->diags, &l->source, &text);
-    return error_set(err, l->usage ? NCBENCH_EXIT_USAGE : NCBENCH_EXIT_SCENARIO, "%s", text.data);
+    return error_set(err, all_defines ? NCBENCH_EXIT_USAGE : NCBENCH_EXIT_SCENARIO, "%s",
+                     text.data);
 }
 
 int scenario_parse(const char *text, size_t len, const char *name, const struct strv *defines,

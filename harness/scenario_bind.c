@@ -89,12 +89,14 @@ struct bound *bound_at(const struct loader *l, const char *path)
 
 /* ---- complaints -------------------------------------------------------------------------------
  */
-static struct diag *report(struct loader *l, const struct bound *at, bool whole, const char *path,
-                           const char *message)
+enum caret { AT_VALUE, AT_KEY };
+
+static struct diag *report(struct loader *l, const struct bound *at, enum caret caret,
+                           const char *path, const char *message)
 {
-    /* from the value, or from the key where a mapping or list as a whole is meant */
-    const struct yaml_node *node =
-        whole && at->name && at->node->kind != YAML_SCALAR ? at->name : at->node;
+    /* a mapping or list as a whole is known by its key */
+    bool by_key = at->name && (caret == AT_KEY || at->node->kind != YAML_SCALAR);
+    const struct yaml_node *node = by_key ? at->name : at->node;
     bool in_file = !at->define && at->node->end; /* made in memory: no place in the file */
     size_t offset = in_file ? node->start : DIAG_NOWHERE;
     size_t length = node->kind == YAML_SCALAR ? node->end - node->start : 1;
@@ -106,15 +108,33 @@ static struct diag *report(struct loader *l, const struct bound *at, bool whole,
     return d;
 }
 
+static struct diag *report_here(struct loader *l, const struct bound *at, enum caret caret,
+                                const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
+static struct diag *report_here(struct loader *l, const struct bound *at, enum caret caret,
+                                const char *fmt, va_list ap)
+{
+    auto_free char *message = mem_vprintf(fmt, ap);
+    auto_str path = STR_INIT;
+    bound_path(at, &path);
+    return report(l, at, caret, path.data, message);
+}
+
 struct diag *complain(struct loader *l, const struct bound *at, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    auto_free char *message = mem_vprintf(fmt, ap);
+    struct diag *d = report_here(l, at, AT_VALUE, fmt, ap);
     va_end(ap);
-    auto_str path = STR_INIT;
-    bound_path(at, &path);
-    return report(l, at, true, path.data, message);
+    return d;
+}
+
+struct diag *complain_key(struct loader *l, const struct bound *at, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    struct diag *d = report_here(l, at, AT_KEY, fmt, ap);
+    va_end(ap);
+    return d;
 }
 
 struct diag *complain_at(struct loader *l, const char *path, const char *fmt, ...)
@@ -123,7 +143,7 @@ struct diag *complain_at(struct loader *l, const char *path, const char *fmt, ..
     va_start(ap, fmt);
     auto_free char *message = mem_vprintf(fmt, ap);
     va_end(ap);
-    return report(l, bound_at(l, path), true, path, message);
+    return report(l, bound_at(l, path), AT_VALUE, path, message);
 }
 
 void complain_missing(struct loader *l, const struct bound *parent, const struct schema_key *key)
@@ -133,7 +153,7 @@ void complain_missing(struct loader *l, const struct bound *parent, const struct
     str_appendf(&path, "%s%s", path.len ? "." : "", schema_name(key));
     schema_append_expected(key, &expected);
     auto_free char *message = mem_printf("is missing, expected %s", expected.data);
-    report(l, parent, true, path.data, message);
+    report(l, parent, AT_VALUE, path.data, message);
 }
 
 /* ---- binding ----------------------------------------------------------------------------------
@@ -163,8 +183,8 @@ static void complain_unknown(struct loader *l, const struct bound *map,
     auto_str path = STR_INIT;
     bound_path(map, &path);
     str_appendf(&path, "%s%s", path.len ? "." : "", name->text);
-    struct bound at = {.node = name, .parent = (struct bound *)map, .define = map->define};
-    struct diag *d = report(l, &at, false, path.data, "unknown key");
+    struct bound at = {.node = name, .define = map->define};
+    struct diag *d = report(l, &at, AT_VALUE, path.data, "unknown key");
     const char *names[64];
     size_t n = schema_child_names(map->key, names, 64);
     const char *near = d ? str_nearest(name->text, names, n) : NULL;

@@ -291,7 +291,17 @@ static void check_keys(struct loader *l, const struct bound *arm, const struct r
         str_appendf(&list, ", %s", *k);
     for (const struct bound *b = arm->first; b; b = b->next)
         if (b->name && !takes_key(ops, b->name->text))
-            complain(l, b, "is not for kind %s, which takes env, differs%s", ops->name, list.data);
+            complain_key(l, b, "is not for kind %s, which takes env, differs%s", ops->name,
+                         list.data);
+}
+
+/* Is something at or below this path reported already? */
+static bool is_in_error(const struct loader *l, const char *path)
+{
+    for (size_t i = 0; i < l->diags.count; i++)
+        if (str_starts_with(l->diags.items[i].path, path))
+            return true;
+    return false;
 }
 
 /* What the runtime itself says about a spec, on any machine. */
@@ -310,7 +320,7 @@ static void check_spec(struct loader *l, size_t index, size_t arm, const struct 
     check_keys(l, bound_at(l, path), ops);
     check_env(l, env_path);
     auto_error struct error err = ERROR_INIT;
-    if (!l->diags.count && !l->usage && ops->check(spec, &spec->mounts, true, &err))
+    if (!is_in_error(l, path) && ops->check(spec, &spec->mounts, true, &err))
         complain_cell(l, index, path, &err);
 }
 

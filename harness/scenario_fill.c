@@ -152,6 +152,8 @@ static void fill_looks(struct loader *l, const json_t *doc, struct scenario *s)
         diag_hint(d, "the level of each look is chosen for up to five of them");
         return;
     }
+    if (n < bound->count)
+        return; /* one is in error: the places would not match */
     for (size_t i = 0; i < n; i++) {
         int64_t look = json_integer_value(json_array_get(looks, i));
         auto_free char *path = mem_printf("sampling.looks[%zu]", i);

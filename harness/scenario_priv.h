@@ -96,6 +96,9 @@ bool define_apply(struct loader *l, const char *define);
 /* Report at a bound; returns the diagnostic (or NULL) for a hint. */
 struct diag *complain(struct loader *l, const struct bound *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same, with the caret at the key. */
+struct diag *complain_key(struct loader *l, const struct bound *at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Report about a path, at the nearest bound of it. */
 struct diag *complain_at(struct loader *l, const char *path, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -51,12 +51,14 @@ static bool is_decimal_comma(const char *text)
 static void hint_number(struct diag *d, const struct value *value)
 {
     double number;
+    int64_t integer;
     if (is_decimal_comma(value->text))
         diag_hint(d, "the decimal separator is \".\": %.*s.%s", (int)strcspn(value->text, ","),
                   value->text, strchr(value->text, ',') + 1);
     else if (value->quoted && num_parse_f64(value->text, &number))
         diag_hint(d, "quotes make it text: write %s", value->text);
-    else if (strspn(value->text, "0123456789_") == strlen(value->text) && *value->text)
+    else if (strspn(value->text, "0123456789_") == strlen(value->text) && *value->text &&
+             !num_parse_i64(value->text, &integer))
         diag_hint(d, "plain digits, without \"_\" and at most 9223372036854775807");
 }
 

@@ -107,20 +107,22 @@ static void report_expression(struct loader *l, const struct bound *bound,
                               const struct expr_error *error)
 {
     const struct yaml_node *node = bound->node;
-    struct diag *d = complain(l, bound, "%s", error->message);
-    if (error->hint)
-        diag_hint(d, "%s", error->hint);
-    if (!d || d->offset == DIAG_NOWHERE)
-        return;
+    struct diag *d = NULL;
     for (size_t quote = 0; quote < 2; quote++) {
         size_t at = node->start + quote;
-        if (at + node->len <= l->source.len && node->len &&
+        if (!bound->define && node->end && at + node->len <= l->source.len &&
             !memcmp(l->source.text + at, node->text, node->len)) {
-            d->offset = at + error->offset;
-            d->length = error->length;
-            return;
+            auto_str path = STR_INIT;
+            bound_path(bound, &path);
+            d = diags_add(&l->diags, at + error->offset, error->length, path.data, "%s",
+                          error->message);
+            break;
         }
+        if (quote)
+            d = complain(l, bound, "%s", error->message);
     }
+    if (error->hint)
+        diag_hint(d, "%s", error->hint);
 }
 
 static bool expand(struct loader *l, const struct bound *bound, struct value *out,
