@@ -73,6 +73,9 @@ include mk/lint.mk
 include mk/fuzz.mk
 include mk/quickstart.mk
 
+docs: programs
+	$(BIN)/ncbench check --reference > docs/configuration.md
+
 install: programs
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(BIN)/nanochat $(BIN)/ncbench $(DESTDIR)$(PREFIX)/bin/
@@ -90,8 +93,9 @@ help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
 
 FORCE:
-.PHONY: all programs install uninstall clean help FORCE
+.PHONY: all programs docs install uninstall clean help FORCE
 
 ## make               both programs, optimised, with what this machine has (bin/)
 ## make install       into PREFIX (default /usr/local), DESTDIR honoured
+## make docs          docs/configuration.md, from the schema of scenarios
 ## make clean         remove build/ and bin/

@@ -3,6 +3,7 @@
 
 #include "common/batch.h"
 #include "common/cleanup.h"
+#include "common/fs.h"
 #include "common/mem.h"
 #include "common/num.h"
 
@@ -159,6 +160,19 @@ static void push_path(const json_t *workload, const char *key, struct strv *path
         strv_push(paths, path);
 }
 
+/* A dictionary of dictd is two files: without X.index beside X.dict.dz a container would cut the
+ * text into other documents than bare metal does. */
+static void push_dict_index(const json_t *workload, struct strv *paths)
+{
+    const char *path = json_read_str(workload, "data.path");
+    if (!path || !(str_ends_with(path, ".dict.dz") || str_ends_with(path, ".dict")))
+        return;
+    size_t stem = strlen(path) - strlen(str_ends_with(path, ".dz") ? ".dict.dz" : ".dict");
+    auto_free char *index = mem_printf("%.*s.index", (int)stem, path);
+    if (fs_exists(index) && !strv_contains(paths, index))
+        strv_push(paths, index);
+}
+
 static void fill_workload(struct loader *l, const struct scenario *s, const json_t *workload,
                           size_t index, struct cell *cell)
 {
@@ -170,6 +184,7 @@ static void fill_workload(struct loader *l, const struct scenario *s, const json
     push_pairs(json_object_get(workload, "env"), &cell->env);
     check_env(l, "workload.env");
     push_path(workload, "data.path", &cell->paths);
+    push_dict_index(workload, &cell->paths);
     push_path(workload, "data.tokenizer", &cell->paths);
     push_strings(json_object_get(workload, "paths"), &cell->paths);
 }

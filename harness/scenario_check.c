@@ -144,6 +144,37 @@ static void check_paths(const struct scenario *s, struct problems *problems)
                             s->cells[i].paths.items[k]);
 }
 
+/* A tokenizer tells its vocabulary; the scenario's must be the same where both are known. */
+static void check_tokenizer(const json_t *cell, struct problems *problems)
+{
+    const char *dir = json_read_str(cell, "workload.data.tokenizer");
+    int64_t wanted = 0, found = 0;
+    if (!dir || !json_read_i64(cell, "workload.model.vocab_size", &wanted))
+        return;
+    auto_free char *path = mem_printf("%s/tokenizer.json", dir);
+    auto_error struct error ignored = ERROR_INIT; /* a broken one is nanochat's to report */
+    auto_json *tokenizer = NULL;
+    if (!fs_exists(path) || json_read_file(path, NCBENCH_EXIT_ENVIRONMENT, &tokenizer, &ignored) ||
+        !json_read_i64(tokenizer, "vocab_size", &found) || found == wanted)
+        return;
+    add_problem(problems, NCBENCH_EXIT_ENVIRONMENT,
+                "tokenizer %s has a vocabulary of %" PRId64
+                ", workload.model.vocab_size is %" PRId64,
+                dir, found, wanted);
+}
+
+static void check_tokenizers(const struct scenario *s, struct problems *problems)
+{
+    const json_t *cells = json_object_get(s->resolved, "cells"), *last = NULL;
+    for (size_t c = 0; c < s->n_cells; c++) {
+        const json_t *cell = json_array_get(cells, c);
+        const json_t *data = json_at(cell, "workload.data");
+        if (data != last || !c) /* shared by cells where it does not depend on them */
+            check_tokenizer(cell, problems);
+        last = data;
+    }
+}
+
 static int report(struct problems *p, struct error *err)
 {
     if (p->code) {
@@ -168,6 +199,7 @@ int scenario_check(const struct scenario *s, bool portable, struct strv *warning
     struct problems problems = {0};
     check_pus(s, warnings, &problems);
     check_paths(s, &problems);
+    check_tokenizers(s, &problems);
     for (size_t c = 0; c < s->n_cells; c++)
         for (size_t arm = 0; arm < s->n_runtimes; arm++)
             if (!c || !same_as_before(s, c, arm))

@@ -4,8 +4,8 @@
 #define INT_MAX_EXACT 9007199254740992.0 /* 2^53 */
 
 static const char *const commands[] = {"base-train", "base-loss", "tok-train", "tok-eval", NULL};
-static const char *const dtypes[] = {"float32", "bfloat16", NULL};
-static const char *const devices[] = {"cpu", "cuda", NULL};
+static const char *const dtypes[] = {"float32", NULL};
+static const char *const devices[] = {"cpu", NULL};
 static const char *const sources[] = {"text", "packed", "synthetic", NULL};
 static const char *const event_rules[] = {"required", "none", NULL};
 static const char *const baselines[] = {"baseline", NULL};
@@ -52,8 +52,9 @@ const struct schema_key schema_keys[] = {
     KEY("workload.model", MAP, 0, NULL, "Shape of the model (base-train)."),
     OPTION("workload.model.depth", INT, 1, 1024, "--depth", "Number of layers; nanochat's default is 20."),
     OPTION("workload.model.max_seq_len", INT, 1, 1 << 20, "--max-seq-len", "Context length in tokens; 2048."),
-    OPTION("workload.model.vocab_size", INT, 1, 1 << 24, "--vocab-size", "The tokenizer's; for synthetic data 65536 unless given."),
-    OPTION("workload.model.kv_heads", INT, 1, 1024, "--kv-heads", "Key and value heads (GQA); as many as query heads."),
+    OPTION("workload.model.vocab_size", INT, 1, 1 << 24, "--vocab-size", "The tokenizer's, checked against it; for packed and synthetic data 65536 unless given."),
+    OPTION("workload.model.n_head", INT, 0, 1024, "--n-head", "Attention heads; 0: from the depth."),
+    OPTION("workload.model.n_kv_head", INT, 0, 1024, "--n-kv-head", "Key and value heads (grouped-query attention); 0: as many as heads."),
     KEY("workload.train", MAP, 0, NULL, "How it is trained (base-train)."),
     OPTION("workload.train.device_batch_size", INT, 1, 1 << 20, "--device-batch-size", "Rows of a micro-batch on each rank; 32."),
     OPTION("workload.train.total_batch_size", INT, 1, INT_MAX_EXACT, "--total-batch-size", "Tokens of a step over all ranks; 524288. A multiple of device_batch_size x max_seq_len x ranks."),
@@ -68,19 +69,21 @@ const struct schema_key schema_keys[] = {
     OPTION("workload.train.warmup_ratio", NUMBER, 0, 1, "--warmup-ratio", "Part of the steps in which the rate rises; 0."),
     OPTION("workload.train.warmdown_ratio", NUMBER, 0, 1, "--warmdown-ratio", "Part of the steps in which it falls; 0.2."),
     OPTION("workload.train.final_lr_frac", NUMBER, 0, 1, "--final-lr-frac", "What is left of the rate at the end; 0."),
-    OPTION("workload.train.eval_every", INT, -1, INT_MAX_EXACT, "--eval-every", "Steps between validations; 250."),
+    OPTION("workload.train.eval_every", INT, -1, INT_MAX_EXACT, "--eval-every", "Steps between validations; 250; -1: none."),
     OPTION("workload.train.eval_tokens", INT, 0, INT_MAX_EXACT, "--eval-tokens", "Tokens of a validation; 10485760."),
-    OPTION("workload.train.sample_every", INT, -1, INT_MAX_EXACT, "--sample-every", "Steps between samplings of the fixed prompts; 2000."),
-    OPTION("workload.train.save_every", INT, -1, INT_MAX_EXACT, "--save-every", "Steps between checkpoints; -1: only at the end."),
+    OPTION("workload.train.sample_every", INT, -1, INT_MAX_EXACT, "--sample-every", "Steps between samplings of the fixed prompts; 2000; -1: none."),
+    OPTION("workload.train.save_every", INT, -1, INT_MAX_EXACT, "--save-every", "Steps between checkpoints; -1: only at the end; 0: none."),
     OPTION("workload.train.seed", INT, 0, INT_MAX_EXACT, "--seed", "Of weights and data; 42."),
-    OPTION_WORD("workload.train.dtype", dtypes, "--dtype", "Arithmetic; float32 on a CPU."),
-    OPTION_WORD("workload.train.device_type", devices, "--device-type", "cpu or cuda; nanochat takes what there is."),
+    OPTION_WORD("workload.train.dtype", dtypes, "--dtype", "Number format."),
+    OPTION_WORD("workload.train.device_type", devices, "--device-type", "Where it runs; without it the best that there is."),
     OPTION("workload.train.model_tag", STRING, 0, 0, "--model-tag", "Name of the checkpoint's folder."),
     OPTION("workload.train.run", STRING, 0, 0, "--run", "Name of the run."),
     KEY("workload.data", MAP, 0, NULL, "What it is trained on."),
     OPTION_WORD("workload.data.source", sources, "--data-source", "text: files as they are, also gzip; packed: token files; synthetic: seeded, no file."),
     OPTION("workload.data.path", PATH, 0, 0, "--data", "The file or folder; seen at the same path by every runtime."),
     OPTION("workload.data.tokenizer", PATH, 0, 0, "--tokenizer", "The tokenizer's folder; seen at the same path by every runtime."),
+    OPTION("workload.data.val_every", INT, 0, INT_MAX_EXACT, "--val-every", "Of a single file every n-th document or block is validation; 100."),
+    OPTION("workload.data.val_files", INT, 0, INT_MAX_EXACT, "--val-files", "Of a folder the last n files are validation; 1."),
     KEY("workload.args", LIST, 0, NULL, "Further arguments, behind all others."),
     KEY("workload.args[]", STRING, 0, NULL, "One argument."),
     KEY("workload.paths", LIST, 0, NULL, "Further paths of this machine that every runtime must see."),
