@@ -21,11 +21,21 @@ $(foreach p,yaml-0.1 jansson hwloc nettle libpcre2-8 zlib,$(call need,$(p)))
 pc_cflags = $(shell $(PKG_CONFIG) --cflags $(1) 2>/dev/null)
 pc_libs = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
 
-# ---- BLAS: BLIS or OpenBLAS through CBLAS ------------------------------------------------------
+# ---- BLAS: any library with the CBLAS interface (32-bit integers) -------------------------------
+# BLAS=auto | openblas | blis | NAME (linked with -lNAME); BLAS_LIBS gives the linker's words whole,
+# as in BLAS=mkl BLAS_LIBS="-lmkl_rt". We use one thread of it a call, so that a serial, a pthread
+# and an OpenMP build are alike. The order of auto was measured: docs/performance/notes.md.
 BLAS ?= auto
-BLAS_FOUND := $(or $(filter-out auto,$(BLAS)),$(firstword $(foreach p,blis openblas,$(shell $(PKG_CONFIG) --exists $(p) && echo $(p)))))
+blas_links = $(shell echo 'int cblas_sgemm(void); int main(void) { return cblas_sgemm(); }' | \
+	$(CC) -x c -w - -o /dev/null $(1) 2>/dev/null && echo yes)
+ifdef BLAS_LIBS
+BLAS_FOUND := $(BLAS)
+else
+BLAS_FOUND := $(firstword $(foreach l,$(if $(filter auto,$(BLAS)),openblas blis cblas,$(BLAS)),$(if $(call blas_links,-l$(l)),$(l))))
+BLAS_LIBS := $(addprefix -l,$(BLAS_FOUND))
+endif
 ifeq ($(BLAS_FOUND),)
-$(error no CBLAS found (blis or openblas); run tools/install-deps run)
+$(error no CBLAS can be linked (BLAS=$(BLAS)); run tools/install-deps run, or give BLAS_LIBS="-L… -l…")
 endif
 
 # ---- CUDA --------------------------------------------------------------------------------------

@@ -20,15 +20,16 @@ OPT_coverage := -O0 --coverage
 SANITIZE := $(filter -fsanitize=% --coverage,$(OPT_$(CONFIG)))
 
 OPENMP_CFLAGS := -fopenmp
-KERNEL_CFLAGS := $(if $(filter release,$(CONFIG)),-O3) $(if $(filter 1,$(NATIVE)),-march=native)
+# Errno and floating-point traps are not used by kernels; their NaN rules are kept.
+KERNEL_CFLAGS := $(if $(filter release,$(CONFIG)),-O3) -fno-math-errno -fno-trapping-math $(if $(filter 1,$(NATIVE)),-march=native)
 
 BANNED := -include common/banned.h
 CPPFLAGS := -I. -D_GNU_SOURCE -DNCBENCH_VERSION='"$(VERSION)"' -DBUILD_CONFIG='"$(CONFIG)"' \
-	-DBLAS_NAME='"$(BLAS_FOUND)"' $(call pc_cflags,yaml-0.1 jansson hwloc nettle libpcre2-8 zlib $(BLAS_FOUND))
+	-DBLAS_NAME='"$(BLAS_FOUND)"' $(call pc_cflags,yaml-0.1 jansson hwloc nettle libpcre2-8 zlib)
 CFLAGS := -std=gnu11 -g $(OPT_$(CONFIG)) $(WARNINGS) -fno-common -fstack-protector-strong \
 	-fvisibility=hidden -ffile-prefix-map=$(CURDIR)=.
 LDFLAGS := $(SANITIZE) -Wl,-z,relro,-z,now -Wl,--as-needed
 
 COMMON_LDLIBS := $(call pc_libs,jansson nettle hwloc) -lm -pthread
-WORKLOAD_LDLIBS := $(call pc_libs,$(BLAS_FOUND) libpcre2-8 zlib) $(OPENMP_CFLAGS) $(COMMON_LDLIBS) -ldl -lrt
+WORKLOAD_LDLIBS := $(BLAS_LIBS) $(call pc_libs,libpcre2-8 zlib) $(OPENMP_CFLAGS) $(COMMON_LDLIBS) -ldl -lrt
 HARNESS_LDLIBS := $(call pc_libs,yaml-0.1) $(COMMON_LDLIBS)

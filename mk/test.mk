@@ -30,11 +30,22 @@ test:
 check: test-programs
 	@BUILD='$(BUILD)' BIN='$(BIN)' CONFIG='$(CONFIG)' tests/run $(TESTS)
 
+# Measurements, not tests: they print, and fail only when they cannot run.
+BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
+$(BENCH_BIN): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(WORKLOAD_LIBS)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WORKLOAD_LDLIBS)
+
+bench: $(BENCH_BIN)
+	$(BUILD)/bench/step
+
 asan:
 	@$(MAKE) --no-print-directory CONFIG=asan check
 
-.PHONY: test check asan test-programs
+.PHONY: test check bench asan test-programs
 
 ## make test          install what is missing, build, run every test: N passed, N failed, N skipped
 ## make check         the same without installing; TESTS="unit/num cli/launch" runs only those
 ## make asan          the tests under AddressSanitizer and UBSan
+## make bench         a whole training step against the SGEMM rate of the linked BLAS

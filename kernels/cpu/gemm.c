@@ -2,9 +2,16 @@
 
 #include "kernels/cpu/vmath.h"
 
-#include <cblas.h>
 #include <omp.h>
 #include <stdio.h>
+
+/* The standard C interface to BLAS, as far as it is used; every library has its own header. */
+enum { CblasRowMajor = 101, CblasNoTrans = 111, CblasTrans = 112, CblasLower = 122 };
+extern void cblas_sgemm(int order, int transa, int transb, int m, int n, int k, float alpha,
+                        const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                        int ldc);
+extern void cblas_ssyrk(int order, int uplo, int trans, int n, int k, float alpha, const float *a,
+                        int lda, float beta, float *c, int ldc);
 
 /* Present or not according to the library linked. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));

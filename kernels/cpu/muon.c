@@ -188,7 +188,8 @@ static void ns_step(struct ns *s)
     swap_xy(s);
 }
 
-/* A = x·xᵀ; B = b·A + (c·A)·A; x = a·x + B·x with PyTorch's roundings to bfloat16. */
+/* A = x·xᵀ; B = b·A + (c·A)·A; x = a·x + B·x with PyTorch's roundings to bfloat16: every result is
+ * rounded, scalar factors are not. */
 static void ns_step_bf16(struct ns *s)
 {
     int64_t n = s->s;
@@ -197,7 +198,7 @@ static void ns_step_bf16(struct ns *s)
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < n; r++) {
         round_row(s->a + r * n, n);
-        scaled_row_bf16(scaled + r * n, s->a + r * n, bf16(NS_C), n);
+        scaled_row_bf16(scaled + r * n, s->a + r * n, NS_C, n);
     }
     gemm(s->b, n, OPERAND(scaled, n), OPERAND(s->a, n), 1.0f, 0.0f, n, n, n);
 #pragma omp parallel for schedule(static)
