@@ -9,6 +9,7 @@
 #include "workload/tokenizer_train.h"
 
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 static void write_file(const char *path, const void *bytes, size_t len)
@@ -549,6 +550,87 @@ static void refuses_another_runs_state(void)
     fixture_release(&f);
 }
 
+/* What is prefetched needs the files no more; what is not says so when they are gone. */
+static void prefetches(void)
+{
+    struct fixture f = fixture_new();
+    struct data_config c = config_of(&f, "packed");
+    c.prefetch_tokens = 20; /* rounded up to 4 micro-batches of 6 */
+    struct loader *l = open_loader(&c);
+    CU_ASSERT_EQUAL(truncate(f.packed, 40), 0);
+    for (int32_t w = 0; w < 4; w++) {
+        int32_t window[WINDOW];
+        next_window(l, window);
+        CU_ASSERT_EQUAL(window[0], w * WINDOW);
+    }
+    int32_t inputs[6], targets[6];
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(loader_next(l, inputs, targets, &err), -NANOCHAT_EXIT_DATA);
+    loader_close(l);
+    fixture_release(&f);
+}
+
+/* Empty documents leave no BOS behind. */
+static void one_bos_a_document(void)
+{
+    struct fixture f = fixture_new();
+    auto_free char *path = file_in(f.dir, "gaps",
+                                   "<|endoftext|>\na\n<|endoftext|>\n<|endoftext|>\n \n"
+                                   "<|endoftext|>\nb\n<|endoftext|>\n\n");
+    struct data_config c = config_of(&f, "text");
+    c.path = path;
+    c.prefetch_tokens = 1;
+    struct loader *l = open_loader(&c);
+    int32_t bos = tokenizer_special(f.tokenizer, SPECIAL_BOS);
+    int32_t expected[4] = {bos, 'a', bos, 'b'}, window[WINDOW];
+    next_window(l, window);
+    for (int i = 0; i < WINDOW; i++)
+        CU_ASSERT_EQUAL(window[i], expected[i % 4]);
+    struct data_summary s;
+    loader_summary(l, &s);
+    CU_ASSERT_EQUAL(s.documents, 2);
+    CU_ASSERT_EQUAL(s.empty_documents, 3);
+    loader_close(l);
+    fixture_release(&f);
+}
+
+static void expect_message(struct data_config c, int code, const char *message)
+{
+    auto_error struct error err = ERROR_INIT;
+    struct loader *l = NULL;
+    CU_ASSERT_EQUAL(loader_open(&l, &c, &err), -code);
+    CU_ASSERT_STR(err.message, message);
+    loader_close(l);
+}
+
+/* Too few shards, for either source of files. */
+static void refuses_empty_splits(void)
+{
+    struct fixture f = fixture_new();
+    for (size_t s = 0; s < 2; s++) {
+        auto_free char *dir = unit_tmpdir();
+        struct data_config c = config_of(&f, source_names[s]);
+        auto_free char *none = mem_printf("train split is empty: no shard found in %s", dir);
+        auto_free char *no_val = mem_printf("validation split is empty: no shard found in %s", dir);
+        auto_free char *shard = mem_printf("%s/shard", dir);
+        auto_free char *tmp = mem_printf("%s/shard2.tmp", dir);
+        auto_error struct error err = ERROR_INIT;
+        const char *original = c.path;
+        c.path = dir;
+        expect_message(c, NANOCHAT_EXIT_DATA, none);
+        CU_ASSERT_EQUAL(fs_copy_file(original, tmp, 0644, 1, &err), 0);
+        expect_message(c, NANOCHAT_EXIT_DATA, none);
+        c.split = SPLIT_VAL;
+        expect_message(c, NANOCHAT_EXIT_DATA, no_val);
+        CU_ASSERT_EQUAL(fs_copy_file(original, shard, 0644, 1, &err), 0);
+        loader_close(open_loader(&c));
+        c.split = SPLIT_TRAIN;
+        expect_message(c, NANOCHAT_EXIT_DATA,
+                       "train split is empty: 1 shard found, the last is kept for validation");
+    }
+    fixture_release(&f);
+}
+
 static void expect_code(struct data_config c, int code)
 {
     auto_error struct error err = ERROR_INIT;
@@ -718,8 +800,9 @@ UNIT_MAIN({"splits paragraphs", splits_paragraphs}, {"counts what it sees", coun
           {"packed blocks are split", packed_blocks_are_split},
           {"packed directory is one stream", packed_directory_is_one_stream},
           {"resumes exactly", resumes_exactly},
-          {"refuses another run's state", refuses_another_runs_state},
-          {"refuses plans", refuses_plans},
+          {"refuses another run's state", refuses_another_runs_state}, {"prefetches", prefetches},
+          {"one BOS a document", one_bos_a_document},
+          {"refuses empty splits", refuses_empty_splits}, {"refuses plans", refuses_plans},
           {"refuses damaged packed files", refuses_damaged_packed_files},
           {"synthetic is zipf", synthetic_is_zipf}, {"synthetic is pinned", synthetic_is_pinned},
           {"describes itself", describes_itself})
