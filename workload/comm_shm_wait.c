@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define TICK_NS 50000000L /* how often a sleeper looks whether its peers live */
-#define SPINS 2000        /* some tens of microseconds, about the price of a sleep and a wake-up */
+#define SPINS 300 /* about the price of a sleep and a wake-up, so never worse than twice it */
 
 static void cpu_relax(void)
 {

@@ -17,7 +17,7 @@ trial() { # a fresh trial directory
 # Processes of this test, by the mark in their environment (the shell itself has not got it).
 left_over() {
     grep -lsazF "NCBENCH_TRIAL_ID=$NCBENCH_TRIAL_ID" /proc/[0-9]*/environ | tr -dc '0-9\n' |
-        grep -vxF "$$" | while read -r pid; do [ -d "/proc/$pid" ] && cat "/proc/$pid/comm"; done |
+        grep -vxF "$$" | while read -r pid; do [ -d "/proc/$pid" ] && cat "/proc/$pid/comm" 2>/dev/null; done |
         grep -cE '^nanochat$'
 }
 shm_names() { find /dev/shm -maxdepth 1 -name "nanochat-$(id -u)-*" -newer "$T" 2>/dev/null | wc -l; }
