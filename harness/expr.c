@@ -431,6 +431,15 @@ static bool expression(struct parser *p, struct value *out)
     return true;
 }
 
+bool expr_is_name(const char *text)
+{
+    if (!is_name_start(*text))
+        return false;
+    while (is_name(*text))
+        text++;
+    return !*text;
+}
+
 bool expr_present(const char *text)
 {
     return strchr(text, '$') != NULL;

@@ -46,6 +46,8 @@ struct expr_scope {
     void *ctx;
 };
 
+/* Can ${…} refer to it: letters, digits and "_", not a digit first? */
+bool expr_is_name(const char *text);
 /* Does the text hold a '$'? */
 bool expr_present(const char *text);
 /* Expand; false with *error filled. */

@@ -59,10 +59,11 @@ static void check_env(struct loader *l, const char *path)
     for (const struct bound *b = map->first; b; b = b->next) {
         const char *name = b->name->text;
         if (strchr(name, '='))
-            complain(l, b, "\"%s\" is no name of an environment variable, expected none with \"=\"",
-                     name);
+            complain_key(l, b,
+                         "\"%s\" is no name of an environment variable, expected none with \"=\"",
+                         name);
         else if (str_starts_with(name, "NCBENCH_"))
-            complain(l, b, "%s is set by ncbench itself", name);
+            complain_key(l, b, "%s is set by ncbench itself", name);
     }
 }
 

@@ -27,15 +27,6 @@ void cell_describe(const struct loader *l, size_t cell, struct str *out)
 
 /* ---- axes -------------------------------------------------------------------------------------
  */
-static bool is_identifier(const char *name)
-{
-    for (const char *p = name; *p; p++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", *p) &&
-            (p == name || !strchr("0123456789", *p)))
-            return false;
-    return *name != '\0';
-}
-
 static bool has_axis(const struct scope *scope, const char *name)
 {
     for (size_t i = 0; i < scope->n_axes; i++)
@@ -51,7 +42,7 @@ static void add_axis(struct loader *l, struct bound *bound)
     struct scope *scope = &l->scope;
     const char *name = bound->name->text;
     const struct bound *vars = bound_child(l->root, "vars", 4);
-    if (!is_identifier(name)) {
+    if (!expr_is_name(name)) {
         complain(l, bound, "\"%s\" is no name for ${…}, expected letters, digits and \"_\"", name);
     } else if (has_axis(scope, name)) {
         complain(l, bound, "\"%s\" is in the matrix already", name);

@@ -19,8 +19,11 @@ void scope_init(struct loader *l)
     if (!vars || vars->bad)
         return;
     scope->vars = mem_zalloc(vars->count ? vars->count : 1, sizeof *scope->vars);
-    for (struct bound *b = vars->first; b; b = b->next)
+    for (struct bound *b = vars->first; b; b = b->next) {
+        if (!expr_is_name(b->name->text))
+            complain_key(l, b, "is no name for ${…}, expected letters, digits and \"_\"");
         scope->vars[scope->n_vars++] = (struct var){.name = b->name->text, .bound = b};
+    }
     qsort(scope->vars, scope->n_vars, sizeof *scope->vars, by_name);
     scope->generation = 1;
 }
