@@ -233,7 +233,7 @@ static int base_loss_run(struct base_loss *b, struct error *err)
         if (evaluate_split(b, splits[i].split, &e, err) || report(b, splits[i].name, &e, err))
             return -err->code;
     }
-    if (!o->samples || !b->tokenizer || comm_rank(b->run->comm) != 0)
+    if (!o->samples || !b->tokenizer)
         return 0;
     return prompts_sample(b->run, b->model, b->tokenizer, err);
 }

@@ -1,5 +1,5 @@
 /* The seven fixed prompts that show what a base model has learned: each continued greedily by 16
- * tokens, on rank 0. */
+ * tokens. */
 #ifndef WORKLOAD_PROMPTS_H
 #define WORKLOAD_PROMPTS_H
 
@@ -9,7 +9,8 @@
 
 extern const char *const prompts[]; /* ends with NULL */
 
-/* Prints prompt and continuation, one a line, with what cannot be printed made visible. */
+/* To be called on all ranks. Prints prompt and continuation, one a line, with what cannot be
+ * printed made visible. */
 int prompts_sample(struct run *run, struct model *model, const struct tokenizer *tokenizer,
                    struct error *err);
 

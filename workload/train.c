@@ -85,11 +85,14 @@ static int update(struct train *t, struct step_record *r, struct error *err)
 int train_step(struct train *t, struct step_record *r, int *stop, struct error *err)
 {
     struct comm *comm = t->run->comm;
+    struct device *device = t->run->device;
     double sum = 0;
     *r = (struct step_record){
         .step = t->step, .loss = NAN, .grad_norm = -1, .tokens = t->options->total_batch_size};
     comm_set_step(comm, t->step);
     comm_take_time_s(comm);
+    if (device->ops->sync(device, err))
+        return -err->code;
     r->t_start_s = clock_mono_s();
     if (model_zero_grad(t->model, err) || accumulate(t, r, &sum, err) ||
         reduce_loss(t, sum, &r->loss, stop, err))
@@ -98,6 +101,8 @@ int train_step(struct train *t, struct step_record *r, int *stop, struct error *
         not_finite(t, "the loss", r->loss, err);
     else
         update(t, r, err);
+    if (!err->code)
+        device->ops->sync(device, err);
     r->comm_s = comm_take_time_s(comm);
     r->t_end_s = clock_mono_s();
     r->epoch = loader_epoch(t->loader);

@@ -84,7 +84,8 @@ const struct option_spec train_option_specs[] = {
     OPTION("checkpoint-dir", 0, OPT_STRING, checkpoint_dir, NULL, 0, 0, "DIR",
            "where checkpoints go; default base_checkpoints/<model tag> below the base directory"),
     OPTION("comm-timeout", 0, OPT_DURATION, comm_timeout_s, "60s", 0, 0, "DUR",
-           "how long a rank waits for another one in a collective"),
+           "how long a rank waits for another one in a collective; longer than rank 0 needs to "
+           "write a checkpoint"),
     OPTION("peak-time", 0, OPT_DURATION, peak_time_s, "200ms", 0, 0, "DUR",
            "how long to measure the peak that MFU is relative to; 0s: no MFU"),
     OPTION("log-every", 0, OPT_INT, log_every, "1", 0, MANY, "N",

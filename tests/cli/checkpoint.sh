@@ -13,13 +13,14 @@ ranks() {
     mkdir -p "$dir"
     run env NCBENCH_TRIAL_DIR="$dir" nanochat launch --nproc-per-node="$n" -- base-train "${TINY[@]}" "$@"
 }
+names() { find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort; }
 steps() { jq -r 'select(.event == "step") | "\(.step) \(.loss) \(.grad_norm) \(.epoch)"' "$1/events.rank00000.jsonl"; }
 
 # ---- resume --------------------------------------------------------------------------------------
 for n in 1 2; do
     C=$T/ckpt$n
     ranks "$n" "$T/whole$n" --save-every=5 --checkpoint-dir="$C"
-    equal "$n ranks: saved at 5, 10 and the end" "$(ls -A "$C" | tr '\n' ' ')" "step_000005 step_000010 step_000012 "
+    equal "$n ranks: saved at 5, 10 and the end" "$(names "$C" | tr '\n' ' ')" "step_000005 step_000010 step_000012 "
     ranks "$n" "$T/resumed$n" --save-every=5 --checkpoint-dir="$C-again" --resume-from-step=5
     equal "$n ranks: a checkpoint that is elsewhere is not found" "$(tail -n 1 "$T/resumed$n/events.rank00000.jsonl" | jq .exit_code)" 7
     rm -rf "$T/resumed$n"
@@ -76,6 +77,14 @@ check_rc 7 "a world of 1 resumed with 2" nanochat launch --nproc-per-node=2 -- b
 fresh && check_rc 3 "a step behind the end" nanochat base-train "${TINY[@]}" --num-iterations=4 --save-every=0 \
     --checkpoint-dir="$T/bad" --resume-from-step=5
 
+# What only one rank can see, all ranks learn.
+rm -rf "$T/bad" && cp -r "$T/ckpt2" "$T/bad" && mkdir -p "$T/one-sees"
+printf '\377' | dd of="$S/optim_rank00001.safetensors" bs=1 seek=40 conv=notrunc status=none
+check_rc 7 "rank 1's file altered: exit 7" env NCBENCH_TRIAL_DIR="$T/one-sees" nanochat launch --nproc-per-node=2 -- \
+    base-train "${TINY[@]}" --save-every=0 --checkpoint-dir="$T/bad" --resume-from-step=5
+match "rank 1 says what" "optim_rank00001.safetensors has sha256" "$T/one-sees/events.rank00001.jsonl"
+match "rank 0 says who" "rank 1 failed while making the model .exit 7." "$T/one-sees/events.rank00000.jsonl"
+
 # a reset must be asked for, and is recorded
 fresh && rm "$S/optim_rank00000.safetensors" && mkdir -p "$T/reset"
 check "a reset without the state works" env NCBENCH_TRIAL_DIR="$T/reset" nanochat base-train "${TINY[@]}" \
@@ -95,7 +104,7 @@ for ((i = 0; i < 4; i++)); do
     kill -9 "$pid"
     wait "$pid" 2>/dev/null
     ! compgen -G "$K/.step_*.partial" >/dev/null || hits=$((hits + 1)) # it was still being written
-    last=$(ls "$K" | tail -n 1)
+    last=$(names "$K" | grep -v partial | tail -n 1)
     nanochat base-train "${TINY[@]}" --depth=2 --vocab-size=4096 --num-iterations=50 --save-every=0 --checkpoint-dir="$K" \
         --resume-from-step="$((10#${last#step_}))" --num-iterations="$((10#${last#step_}))" >"$OUT" 2>"$ERR" || broken=$((broken + 1))
 done

@@ -20,7 +20,7 @@ planted() {
         match "$n ranks: rank $r has null for the loss" '"step":5.*"loss":null' "$e"
         no_match "$n ranks: rank $r has no nan number" ':-?(nan|inf)' "$e"
     done
-    equal "$n ranks: the last checkpoint is of finite weights" "$(ls -A "$dir/ckpt" | tail -n 1)" "step_000005"
+    equal "$n ranks: the last checkpoint is of finite weights" "$(find "$dir/ckpt" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | tail -n 1)" "step_000005"
     equal "$n ranks: no step after it" "$(jq -r 'select(.event == "step") | .step' "$dir/events.rank00000.jsonl" | tail -n 1)" 5
 }
 planted 1 "$T/nan1"
