@@ -269,6 +269,33 @@ static void allocation_is_the_hosts(void)
     trial_release(&t);
 }
 
+/* As root the controllers of cgroups are there: a limit that is asked for is in force. */
+static void asked_limits_are_in_force(void)
+{
+    auto_str controllers = STR_INIT;
+    if (!world_ready())
+        return;
+    host_controllers(&controllers);
+    if (!host_words_contain(controllers.data, "memory") ||
+        !host_words_contain(controllers.data, "cpuset")) {
+        unit_skip("no memory or cpuset controller here");
+        return;
+    }
+    struct trial t;
+    trial_init(&t, PAYLOAD("print-file", "/proc/self/status", "eat-memory", "256"));
+    t.spec.cpuset = mem_strdup("0");
+    t.spec.memory_bytes = 64 << 20;
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(runtime_podman.check(&t.spec, &t.mounts, false, &err), 0);
+    trial_run(&t);
+    expect_exit(&t, 137);
+    CU_ASSERT_PTR_NOT_NULL(strstr(t.out.data, "Cpus_allowed_list:\t0\n"));
+    struct runtime_evidence evidence = {t.status, false, t.errout.data};
+    auto_str reason = STR_INIT;
+    CU_ASSERT_EQUAL(runtime_podman.classify(&evidence, &reason), OUTCOME_SIGNALLED);
+    trial_release(&t);
+}
+
 /* ---- failures -------------------------------------------------------------------------------- */
 static void classifies(const char *const *argv, int code, enum outcome want, const char *fragment)
 {
@@ -432,6 +459,7 @@ static void description(void)
 
 UNIT_MAIN({"environment", environment}, {"arguments", arguments}, {"mounts", mounts},
           {"root file system is left alone", root_file_system_is_left_alone},
-          {"allocation is the host's", allocation_is_the_hosts}, {"exit codes", exit_codes},
+          {"allocation is the host's", allocation_is_the_hosts},
+          {"asked limits are in force", asked_limits_are_in_force}, {"exit codes", exit_codes},
           {"missing parts", missing_parts}, {"stop leaves nothing", stop_leaves_nothing},
           {"description", description})
