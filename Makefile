@@ -66,6 +66,9 @@ $(BUILD)/%.o: %.c $(BUILD)/flags.stamp
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(CPPFLAGS) $(BANNED) -MMD -MP -c -o $@ $<
 
+# The plot templates lie inside the program.
+$(BUILD)/harness/plot_templates.o: $(wildcard plots/*.gp)
+
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
 include mk/test.mk

@@ -30,6 +30,19 @@ static const struct verb verbs[] = {
     {"doctor", cmd_doctor, doctor_options, "", "what could stop or disturb a session here",
      "One line a check: OK, WARN or FAIL, what is, and what to do. Starts one container for a "
      "moment where a runtime is installed. Exit 4 if anything fails."},
+    {"compare", cmd_compare, compare_options, "SESSION",
+     "findings, verdicts and numbers of a session",
+     "Judges every arm against the baseline, cell by cell: first whether what must match matches, "
+     "then the ratio with its interval and a verdict in words. Exit 7 when anything is not "
+     "comparable or untrustworthy, else 0."},
+    {"gate", cmd_gate, gate_options, "SESSION", "evaluate the gates of a session, for CI",
+     "Exit 0 when all gates pass, 1 when one fails, 6 when one is inconclusive, 5 when blocks are "
+     "missing, 7 when a comparison is not comparable or untrustworthy."},
+    {"report", cmd_report, report_options, "SESSION", "write the report of a session",
+     "Without options both report.html and report.md, in the session's directory."},
+    {"plot", cmd_plot, plot_options, "SESSION", "draw the plots of a session through gnuplot",
+     "Writes NAME.dat and NAME.gp first; without gnuplot these are all, and a note says so."},
+    {"export", cmd_export, export_options, "SESSION", "the records as flat CSV or JSON", NULL},
     {0},
 };
 

@@ -20,5 +20,13 @@ extern const struct option_spec topo_options[];
 int cmd_topo(int argc, char **argv);
 extern const struct option_spec doctor_options[];
 int cmd_doctor(int argc, char **argv);
+extern const struct option_spec compare_options[], export_options[], gate_options[], plot_options[],
+    report_options[], selftest_options[];
+int cmd_compare(int argc, char **argv);
+int cmd_export(int argc, char **argv);
+int cmd_gate(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_selftest(int argc, char **argv);
 
 #endif

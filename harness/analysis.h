@@ -1,0 +1,71 @@
+/* The analysis of a whole session: what every reporter prints.
+ *
+ * Order of judgement: comparability overrules the numbers of its cell and arm; a control arm that
+ * is not equivalent or inconclusive makes every comparison of the session untrustworthy. Holm's
+ * family is the primary metric over all cells and arms, the control left out. */
+#ifndef HARNESS_ANALYSIS_H
+#define HARNESS_ANALYSIS_H
+
+#include "harness/comparability.h"
+#include "harness/verdict.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct analysis_options {
+    const char *metric; /* in place of the primary one; NULL: the scenario's */
+    double margin;      /* relative, in place of the scenario's; < 0: none */
+};
+
+struct arm_count { /* trials of an arm, the warm-up block left out */
+    size_t outcome[OUTCOME_COUNT];
+    size_t total;
+};
+
+struct analysis {
+    const struct study *study;     /* borrowed */
+    const struct records *records; /* borrowed */
+    char *metric;                  /* judged: the primary one, or that of the options */
+    struct blocks *blocks;         /* by cell */
+    struct comparability *env;     /* [cell * n_arms + arm] against the baseline */
+    struct comparison *items; /* by cell, then arm; the baseline has none; then secondary ones */
+    size_t count, cap;
+    size_t n_primary; /* the first so many are of `metric` */
+    size_t family;    /* comparisons in Holm's family */
+    bool has_control, control_ok;
+    char *control_reason; /* if it failed */
+    bool untrustworthy;   /* any verdict is not_comparable or untrustworthy */
+    struct arm_count *arms;
+};
+
+void analysis_make(const struct study *s, const struct records *r,
+                   const struct analysis_options *options, struct analysis *out);
+void analysis_release(struct analysis *a);
+
+/* The comparison of a metric, or NULL. */
+const struct comparison *analysis_find(const struct analysis *a, const char *metric, size_t cell,
+                                       size_t arm);
+bool analysis_is_control(const struct analysis *a, const struct comparison *c);
+const struct comparability *analysis_env(const struct analysis *a, size_t cell, size_t arm);
+/* 7 if anything is not comparable or untrustworthy, else 0. */
+int analysis_exit(const struct analysis *a);
+
+/* Values of a metric over the blocks that count, in order of blocks; the caller frees. */
+double *analysis_values(const struct analysis *a, size_t cell, size_t arm, const char *metric,
+                        size_t *n);
+
+/* ---- scaling over ranks ---------------------------------------------------------------------- */
+struct scaling_point {
+    size_t cell;
+    double n;                         /* ranks */
+    double step_time_s, tokens_per_s; /* medians over the blocks; NaN if unknown */
+    double efficiency;                /* relative to the smallest n */
+    double speedup;
+    double karp_flatt; /* NaN at the smallest n */
+};
+/* Points of an arm by growing n; returns how many (0: no scaling asked for, or one size only).
+ * Where cells vary in more than the rank count, only those that share the other values of the
+ * first. */
+size_t analysis_scaling(const struct analysis *a, size_t arm, struct scaling_point **out);
+
+#endif

@@ -1,0 +1,129 @@
+#include "harness/report_files.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "harness/output.h"
+#include "harness/report.h"
+
+#include <string.h>
+
+static const struct plot_request everything = {.kinds = {true, true, true, true, true}};
+
+/* Only what was drawn now: an older picture may show an older state. */
+static char *picture(const struct strv *written, const char *dir, enum plot_kind kind)
+{
+    auto_free char *path = mem_printf("%s/%s.svg", dir, plot_kind_name(kind));
+    auto_error struct error ignored = ERROR_INIT;
+    auto_str text = STR_INIT;
+    if (!strv_contains(written, path) || fs_read_file(path, &text, NCBENCH_EXIT_RESULTS, &ignored))
+        return NULL;
+    return str_steal(&text);
+}
+
+static void take_pictures(const struct strv *written, const char *dir, struct report_figures *out)
+{
+    out->ratio = picture(written, dir, PLOT_RATIO);
+    out->steps = picture(written, dir, PLOT_STEPS);
+    out->phases = picture(written, dir, PLOT_PHASES);
+    out->scaling = picture(written, dir, PLOT_SCALING);
+    out->ecdf = picture(written, dir, PLOT_ECDF);
+}
+
+static bool draw_in(const struct session_data *session, const struct analysis *a, const char *dir,
+                    struct report_figures *out, struct error *err)
+{
+    struct plot_request request = everything;
+    auto_strv written = STRV_INIT;
+    auto_strv notes = STRV_INIT;
+    request.dir = dir;
+    request.svg = true;
+    if (plot_write(session, a, &request, &written, &notes, err))
+        return false;
+    take_pictures(&written, dir, out);
+    return true;
+}
+
+static void draw(const struct session_data *session, const struct analysis *a,
+                 struct report_figures *out)
+{
+    auto_free char *dir = mem_printf("%s/plots", session->dir);
+    auto_free char *gnuplot = spawn_find_program("gnuplot");
+    auto_error struct error err = ERROR_INIT;
+    if (!gnuplot)
+        out->why = "gnuplot is not installed";
+    if (draw_in(session, a, dir, out, &err))
+        return;
+    char temporary[] = "/tmp/ncbench-plots-XXXXXX"; /* a session that others own */
+    auto_error struct error again = ERROR_INIT;
+    if (!mkdtemp(temporary) || !draw_in(session, a, temporary, out, &again))
+        out->why = "no folder for them can be written";
+    fs_remove_tree(temporary, NCBENCH_EXIT_RESULTS, &again);
+}
+
+static void render(const struct session_data *session, const struct analysis *a,
+                   const struct reporter_ops *reporter, struct report_figures *figures,
+                   struct str *out)
+{
+    struct document doc = {0};
+    auto_free char *title = mem_printf("%s – %s", session->study.name, session->id);
+    report_full(session, a, figures, &doc);
+    reporter->render(&doc, title, out);
+    document_release(&doc);
+}
+
+void report_render(const struct session_data *session, const struct analysis *a,
+                   const struct reporter_ops *reporter, struct str *out)
+{
+    struct report_figures figures = {0};
+    draw(session, a, &figures);
+    render(session, a, reporter, &figures, out);
+}
+
+static int write_reports(const struct session_data *session, const struct analysis *a,
+                         const struct strv *reports, const struct strv *pictures, const char *plots,
+                         struct strv *written, struct error *err)
+{
+    auto_free char *gnuplot = spawn_find_program("gnuplot");
+    for (size_t i = 0; i < reports->count; i++) {
+        const struct reporter_ops *reporter = reporter_find(reports->items[i]);
+        if (!reporter)
+            return error_set(err, NCBENCH_EXIT_SCENARIO, "there is no report format \"%s\"",
+                             reports->items[i]);
+        auto_str text = STR_INIT;
+        auto_free char *path = mem_printf("%s/report%s", session->dir, reporter->extension);
+        struct report_figures figures = {.why = gnuplot ? NULL : "gnuplot is not installed"};
+        take_pictures(pictures, plots, &figures);
+        render(session, a, reporter, &figures, &text);
+        if (output_write(path, &text, err))
+            return -err->code;
+        strv_push(written, path);
+    }
+    return 0;
+}
+
+int report_session_files(const char *dir, const struct strv *plots, const struct strv *reports,
+                         struct strv *written, struct strv *notes, struct error *err)
+{
+    struct session_data session;
+    struct analysis a;
+    if (session_data_load(dir, &session, err))
+        return -err->code;
+    auto_free char *folder = mem_printf("%s/plots", session.dir);
+    auto_strv pictures = STRV_INIT;
+    struct plot_request request = everything;
+    request.dir = folder;
+    request.png = strv_contains(plots, "png");
+    request.svg = strv_contains(plots, "svg") || strv_contains(reports, "html");
+    analysis_make(&session.study, &session.records, NULL, &a);
+    int rc = 0;
+    if (request.svg || request.png)
+        rc = plot_write(&session, &a, &request, &pictures, notes, err);
+    if (rc == 0)
+        rc = write_reports(&session, &a, reports, &pictures, folder, written, err);
+    strv_extend(written, &pictures);
+    analysis_release(&a);
+    session_data_release(&session);
+    return rc;
+}

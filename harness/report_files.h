@@ -1,0 +1,21 @@
+/* The report as files: figures drawn, document rendered. For the verb and for the end of `run`. */
+#ifndef HARNESS_REPORT_FILES_H
+#define HARNESS_REPORT_FILES_H
+
+#include "harness/analysis.h"
+#include "harness/plot.h"
+#include "harness/reporters/reporter.h"
+#include "harness/session_data.h"
+
+/* The text of the report, with the pictures drawn into SESSION/plots (or, where that cannot be
+ * written, into a temporary folder). Where there are none the report says why. */
+void report_render(const struct session_data *session, const struct analysis *a,
+                   const struct reporter_ops *reporter, struct str *out);
+
+/* For the end of `run`: plots in the given formats ("svg", "png") and report.<extension> for each
+ * of `reports` ("md", "html"), in the session's directory. Adds the paths written to `written` and
+ * what could not be drawn to `notes`. */
+int report_session_files(const char *dir, const struct strv *plots, const struct strv *reports,
+                         struct strv *written, struct strv *notes, struct error *err);
+
+#endif
