@@ -232,7 +232,7 @@ int tokenizer_build(const struct merge *merges, int32_t n, const char *what, int
     }
     index_pairs(t);
     fill_token_bytes(t);
-    t->pattern = split_pattern_new();
+    t->pattern = split_pattern_new(true);
     auto_str content = STR_INIT;
     tokenizer_serialise(t, &content);
     sha256_hex(content.data, content.len, t->hash);

@@ -38,7 +38,7 @@ void split_pattern_hash(char out[static SHA256_HEX])
     sha256_hex(expression, sizeof expression - 1, out);
 }
 
-struct split_pattern *split_pattern_new(void)
+struct split_pattern *split_pattern_new(bool try_jit)
 {
     struct split_pattern *p = mem_zalloc(1, sizeof *p);
     int code;
@@ -48,8 +48,7 @@ struct split_pattern *split_pattern_new(void)
                             PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &code, &offset, NULL);
     if (!p->code)
         BUG("the split expression does not compile: PCRE2 error %d at %zu", code, (size_t)offset);
-    /* May be refused (no executable memory allowed): then the interpreter gives the same result. */
-    p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
+    p->jit = try_jit && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
     return p;
 }
 

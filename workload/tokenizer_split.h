@@ -31,7 +31,9 @@ void split_pattern_hash(char out[static SHA256_HEX]);
 
 /* The compiled expression: immutable, shared by threads. */
 struct split_pattern;
-struct split_pattern *split_pattern_new(void);
+/* try_jit false leaves out the just-in-time compiler, which gives the same chunks faster; so does a
+ * system that forbids executable memory. */
+struct split_pattern *split_pattern_new(bool try_jit);
 void split_pattern_free(struct split_pattern *p);
 
 /* One thread's place in one text. The pattern must outlive it. */

@@ -51,7 +51,7 @@ struct bpe_trainer {
 struct bpe_trainer *bpe_trainer_new(void)
 {
     struct bpe_trainer *t = mem_zalloc(1, sizeof *t);
-    t->pattern = split_pattern_new();
+    t->pattern = split_pattern_new(true);
     t->splitter = splitter_new(t->pattern);
     return t;
 }

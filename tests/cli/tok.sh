@@ -3,7 +3,7 @@
 # shellcheck source=tests/cli/lib.sh
 . tests/cli/lib.sh
 export NANOCHAT_BASE_DIR=$T/base
-train() { timeout 20 nanochat tok-train "$@"; }
+train=(timeout 20 nanochat tok-train)
 
 for i in $(seq 1 400); do
     printf 'Paragraph %d tells that the mill, the miller and mill number %d stand still.\n\n' "$i" $((i * 7))
@@ -11,7 +11,7 @@ done >"$T/text.txt"
 gzip -k "$T/text.txt"
 
 # ---- training ----------------------------------------------------------------------------------
-check "tok-train trains" train --data="$T/text.txt" --vocab_size=320 --max_chars=100000 --doc_cap=50
+check "tok-train trains" "${train[@]}" --data="$T/text.txt" --vocab_size=320 --max_chars=100000 --doc_cap=50
 for field in max_chars:\ 100000 doc_cap:\ 50 vocab_size:\ 320 train_time num_special_tokens:\ 9 \
     token_bytes_min:\ 1 token_bytes_max token_bytes_mean token_bytes_std documents:\ 396 \
     empty_documents:\ 0 invalid_bytes:\ 0; do
@@ -19,23 +19,23 @@ for field in max_chars:\ 100000 doc_cap:\ 50 vocab_size:\ 320 train_time num_spe
 done
 match "documents are cropped" '^chars: 19800$' "$OUT"
 check "tokenizer.json is in the base directory" test -s "$T/base/tokenizer/tokenizer.json"
-check "gzip trains" train --data "$T/text.txt.gz" --vocab-size 320 --max-chars 100000 --doc-cap 50 --out "$T/gz"
+check "gzip trains" "${train[@]}" --data "$T/text.txt.gz" --vocab-size 320 --max-chars 100000 --doc-cap 50 --out "$T/gz"
 check "gzip gives the same tokenizer" cmp "$T/gz/tokenizer.json" "$T/base/tokenizer/tokenizer.json"
-check "max-chars stops" train --data "$T/text.txt" --vocab-size 300 --max-chars 1000 --out "$T/few"
+check "max-chars stops" "${train[@]}" --data "$T/text.txt" --vocab-size 300 --max-chars 1000 --out "$T/few"
 match "behind the document that passes it" '^documents: 1[0-9]$' "$OUT"
 
 printf 'tell me\n\n' >"$T/small.txt"
-check "a small corpus trains" train --data "$T/small.txt" --out "$T/small"
+check "a small corpus trains" "${train[@]}" --data "$T/small.txt" --out "$T/small"
 match "and says that it stopped early" 'no pair of tokens is left after 5 merges: the vocabulary has 270 tokens instead of 65536' "$ERR"
 match "with the vocabulary that it has" '^vocab_size: 270$' "$OUT"
 
 printf 'ab \xff\xc0\x80 cd\xed\xa0\x80\n\nab\xe6\x95\n' >"$T/bad.txt"
-check "invalid UTF-8 trains" train --data "$T/bad.txt" --out "$T/bad"
+check "invalid UTF-8 trains" "${train[@]}" --data "$T/bad.txt" --out "$T/bad"
 match "and is counted" '^invalid_bytes: 8$' "$OUT"
 match "and is told" '8 bytes of the text are not valid UTF-8' "$ERR"
 
 printf '\n<|endoftext|>\n \t\n<|endoftext|>\nthe text\n<|endoftext|>\n\n' >"$T/blanks.txt"
-check "empty documents among others are skipped" train --data "$T/blanks.txt" --out "$T/blanks"
+check "empty documents among others are skipped" "${train[@]}" --data "$T/blanks.txt" --out "$T/blanks"
 match "and counted" '^empty_documents: 2$' "$OUT"
 match "beside the one that is not" '^documents: 1$' "$OUT"
 
@@ -46,17 +46,17 @@ printf 'x' >"$T/byte.txt"
 printf '<|endoftext|>\n\n<|endoftext|>\n' >"$T/no-docs.txt"
 printf '' | gzip >"$T/empty.gz"
 for f in empty.txt spaces.txt byte.txt no-docs.txt empty.gz; do
-    check_rc 5 "$f has nothing to merge" train --data "$T/$f" --out "$T/none"
+    check_rc 5 "$f has nothing to merge" "${train[@]}" --data "$T/$f" --out "$T/none"
     match "$f says so" 'error: no byte pairs to merge' "$ERR"
 done
-check_rc 3 "vocabulary 200 is a plan that cannot work" train --data "$T/text.txt" --vocab-size 200
+check_rc 3 "vocabulary 200 is a plan that cannot work" "${train[@]}" --data "$T/text.txt" --vocab-size 200
 match "the smallest is told" 'expected at least 266' "$ERR"
-check_rc 3 "265 is one too few" train --data "$T/text.txt" --vocab-size 265
-check "266 works" train --data "$T/text.txt" --vocab-size 266 --out "$T/least"
-check_rc 2 "--data is required" train
-check_rc 2 "unknown options" train --data "$T/text.txt" --vocab 300
-check_rc 2 "a vocabulary that is no number" train --data "$T/text.txt" --vocab-size many
-check_rc 5 "absent data" train --data "$T/absent"
+check_rc 3 "265 is one too few" "${train[@]}" --data "$T/text.txt" --vocab-size 265
+check "266 works" "${train[@]}" --data "$T/text.txt" --vocab-size 266 --out "$T/least"
+check_rc 2 "--data is required" "${train[@]}"
+check_rc 2 "unknown options" "${train[@]}" --data "$T/text.txt" --vocab 300
+check_rc 2 "a vocabulary that is no number" "${train[@]}" --data "$T/text.txt" --vocab-size many
+check_rc 5 "absent data" "${train[@]}" --data "$T/absent"
 
 # ---- folders: the last file is validation --------------------------------------------------------
 mkdir "$T/one" "$T/none-dir" "$T/tmp-only" "$T/two"
@@ -70,16 +70,16 @@ for d in none-dir tmp-only; do
     check_rc 5 "$d holds no shard" timeout 5 nanochat tok-train --data "$T/$d"
     match "$d says so" 'train split is empty: no shard found in ' "$ERR"
 done
-check "two shards train on the first" train --data "$T/two" --vocab-size 300 --out "$T/two-tok"
+check "two shards train on the first" "${train[@]}" --data "$T/two" --vocab-size 300 --out "$T/two-tok"
 match "whole" '^documents: 400$' "$OUT"
 
 # ---- damaged input, outputs that cannot be written ------------------------------------------------
 head -c 600 "$T/text.txt.gz" >"$T/cut.gz"
-check_rc 5 "a cut gzip file" train --data "$T/cut.gz"
+check_rc 5 "a cut gzip file" "${train[@]}" --data "$T/cut.gz"
 printf 'PAR1' >"$T/x.parquet"
-check_rc 5 "parquet is no text" train --data "$T/x.parquet"
+check_rc 5 "parquet is no text" "${train[@]}" --data "$T/x.parquet"
 match "and is told" 'is a parquet file, expected text or gzip' "$ERR"
-check_rc 10 "--out below a file" train --data "$T/text.txt" --vocab-size 300 --out "$T/text.txt/x"
+check_rc 10 "--out below a file" "${train[@]}" --data "$T/text.txt" --vocab-size 300 --out "$T/text.txt/x"
 if [ -w /dev/full ]; then
     # shellcheck disable=SC2016
     check_rc 10 "a full standard output" bash -c 'nanochat tok-train --data "$1" --out "$2" >/dev/full' - "$T/small.txt" "$T/small"

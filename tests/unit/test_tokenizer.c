@@ -33,9 +33,9 @@ static struct tokenizer *train(const char *const *docs, size_t n, int64_t vocab,
 
 /* ---- splitting ----------------------------------------------------------------------------- */
 
-static char *split(const char *text, size_t len)
+static char *split(const char *text, size_t len, bool jit)
 {
-    struct split_pattern *pattern = split_pattern_new();
+    struct split_pattern *pattern = split_pattern_new(jit);
     struct splitter *s = splitter_new(pattern);
     auto_str out = STR_INIT;
     splitter_begin(s, text, len);
@@ -99,8 +99,10 @@ static void splits(void)
         {"\x92\xC3\xA9", "\x92|\xC3\xA9"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        auto_free char *found = split(table[i][0], strlen(table[i][0]));
-        CU_ASSERT_STR(found, table[i][1]);
+        for (int jit = 0; jit < 2; jit++) {
+            auto_free char *found = split(table[i][0], strlen(table[i][0]), jit);
+            CU_ASSERT_STR(found, table[i][1]);
+        }
     }
 }
 
@@ -128,11 +130,11 @@ static void crops_by_characters(void)
 }
 
 /* A chunk without end: 4 MiB of one kind, where backtracking or recursion would show. */
-static void splits_long_runs(void)
+static void split_long_runs(bool jit)
 {
     size_t n = 4 << 20;
     static const char kinds[] = " a\n.1\xFF\t";
-    struct split_pattern *pattern = split_pattern_new();
+    struct split_pattern *pattern = split_pattern_new(jit);
     struct splitter *s = splitter_new(pattern);
     auto_free char *text = mem_alloc(n);
     for (size_t k = 0; k + 1 < sizeof kinds; k++) {
@@ -151,6 +153,12 @@ static void splits_long_runs(void)
     }
     splitter_free(s);
     split_pattern_free(pattern);
+}
+
+static void splits_long_runs(void)
+{
+    split_long_runs(true);
+    split_long_runs(false);
 }
 
 /* ---- training ------------------------------------------------------------------------------ */

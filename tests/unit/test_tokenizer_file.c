@@ -48,7 +48,8 @@ static void golden_ids_are_pinned(void)
     CU_ASSERT_EQUAL(tokenizer_encode(t, golden, strlen(golden), &b, &err), 0);
     CU_ASSERT_EQUAL(b.count, n);
     CU_ASSERT_TRUE(b.count == n && !memcmp(b.items, expected, sizeof expected));
-    CU_ASSERT_STR(tokenizer_hash(t), "bbe9577e1d46ceab6600038db4fe2135769766a799f3e209a5bbbd201e919971");
+    CU_ASSERT_STR(tokenizer_hash(t),
+                  "bbe9577e1d46ceab6600038db4fe2135769766a799f3e209a5bbbd201e919971");
     token_buffer_release(&b);
     tokenizer_free(t);
 }
