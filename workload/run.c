@@ -111,6 +111,9 @@ int run_end(struct run *run, struct error *err)
     if (run->events)
         events_phase_end(run->events, PHASE_TEARDOWN, &ignored);
     error_release(&ignored);
-    error_print(err, "nanochat");
+    char who[32] = "nanochat";
+    if (run->comm_config.world > 1) /* all ranks may share one terminal */
+        snprintf(who, sizeof who, "nanochat: rank %d", run->comm_config.rank);
+    error_print(err, who);
     return run->events ? events_finish(run->events, err->code, err) : err->code;
 }

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define VOCAB_DEFAULT 65536
+
 static char *below_base_dir(const char *name)
 {
     char *base = fs_base_dir();
@@ -62,7 +64,14 @@ static int open_tokenizer(struct train *t, struct error *err)
 static int shape(struct train *t, struct error *err)
 {
     const struct train_options *o = t->options;
-    int64_t vocab = t->tokenizer ? tokenizer_vocab_size(t->tokenizer) : o->vocab_size;
+    int64_t vocab = o->vocab_size ? o->vocab_size : VOCAB_DEFAULT;
+    if (t->tokenizer) {
+        vocab = tokenizer_vocab_size(t->tokenizer);
+        if (o->vocab_size && o->vocab_size != vocab)
+            return error_set(err, NANOCHAT_EXIT_CHECKPOINT,
+                             "the tokenizer has %" PRId64 " tokens, --vocab-size says %" PRId64,
+                             vocab, o->vocab_size);
+    }
     t->config = model_config_for_depth(o->depth, o->max_seq_len, vocab);
     if (o->n_head)
         t->config.n_head = t->config.n_kv_head = o->n_head;

@@ -5,7 +5,8 @@
     {                                                                                              \
         name, letter, type, offsetof(struct train_options, field), __VA_ARGS__                     \
     }
-#define MANY 1e15 /* an upper bound that is none */
+#define MANY 9007199254740992.0 /* 2^53: the largest whole number that every reader keeps exact */
+#define RATE_MAX 1e30
 
 const struct option_spec train_option_specs[] = {
     OPTION("run", 0, OPT_STRING, run, "dummy", 0, 0, "NAME",
@@ -25,20 +26,21 @@ const struct option_spec train_option_specs[] = {
            "sequences that a rank computes at once"),
     OPTION("total-batch-size", 0, OPT_INT, total_batch_size, "524288", 0, 0, "N",
            "tokens of a step, all ranks; a multiple of B x T x ranks"),
-    OPTION("embedding-lr", 0, OPT_FLOAT, embedding_lr, "0.2", 0, MANY, "X",
+    OPTION("embedding-lr", 0, OPT_FLOAT, embedding_lr, "0.2", 0, RATE_MAX, "X",
            "learning rate of the embedding (AdamW)"),
-    OPTION("unembedding-lr", 0, OPT_FLOAT, unembedding_lr, "0.004", 0, MANY, "X",
+    OPTION("unembedding-lr", 0, OPT_FLOAT, unembedding_lr, "0.004", 0, RATE_MAX, "X",
            "learning rate of the head (AdamW)"),
-    OPTION("weight-decay", 0, OPT_FLOAT, weight_decay, "0", 0, MANY, "X", "weight decay of AdamW"),
-    OPTION("matrix-lr", 0, OPT_FLOAT, matrix_lr, "0.02", 0, MANY, "X",
+    OPTION("weight-decay", 0, OPT_FLOAT, weight_decay, "0", 0, RATE_MAX, "X",
+           "weight decay of AdamW"),
+    OPTION("matrix-lr", 0, OPT_FLOAT, matrix_lr, "0.02", 0, RATE_MAX, "X",
            "learning rate of the block matrices (Muon)"),
-    OPTION("grad-clip", 0, OPT_FLOAT, grad_clip, "1", 0, MANY, "X",
+    OPTION("grad-clip", 0, OPT_FLOAT, grad_clip, "1", 0, RATE_MAX, "X",
            "largest norm of the reduced gradient; 0: no clipping"),
     OPTION("warmup-ratio", 0, OPT_FLOAT, warmup_ratio, "0", 0, 1, "X",
            "part of the steps over which learning rates rise"),
     OPTION("warmdown-ratio", 0, OPT_FLOAT, warmdown_ratio, "0.2", 0, 1, "X",
            "part of the steps over which they fall"),
-    OPTION("final-lr-frac", 0, OPT_FLOAT, final_lr_frac, "0", 0, MANY, "X",
+    OPTION("final-lr-frac", 0, OPT_FLOAT, final_lr_frac, "0", 0, RATE_MAX, "X",
            "what they fall to, relative"),
     OPTION("eval-every", 0, OPT_INT, eval_every, "250", 0, 0, "N",
            "evaluate every N steps and at the end; 0 or -1: never"),
@@ -61,10 +63,12 @@ const struct option_spec train_option_specs[] = {
         "tokenizer", 0, OPT_STRING, tokenizer, NULL, 0, 0, "DIR",
         "tokenizer; default tokenizer below the base directory. Packed data needs none: with one, "
         "bits per byte are known"),
-    OPTION("vocab-size", 0, OPT_INT, vocab_size, "65536", 1, 1 << 30, "N",
-           "vocabulary of packed and synthetic data; text takes the tokenizer's"),
-    OPTION("val-every", 0, OPT_INT, val_every, "100", 2, MANY, "N",
-           "of a single file every N-th document (text) or block of tokens (packed) is validation"),
+    OPTION("vocab-size", 0, OPT_INT, vocab_size, "0", 0, 1 << 30, "N",
+           "vocabulary of packed and synthetic data, 0: 65536; with a tokenizer it must be the "
+           "tokenizer's, 0: whatever that is"),
+    OPTION("val-every", 0, OPT_INT, val_every, "100", 0, MANY, "N",
+           "of a single file every N-th document (text) or block of tokens (packed) is validation; "
+           "0: 100"),
     OPTION("val-files", 0, OPT_INT, val_files, "1", 1, MANY, "N",
            "of a directory the last N files are validation"),
     OPTION("n-head", 0, OPT_INT, n_head, "0", 0, 1 << 20, "N",

@@ -22,7 +22,7 @@ equal "it is the least" "$(sed -n 's/^Minimum validation bpb: //p' "$T/one.out")
     "$(sed -n 's/.*Validation bpb: //p' "$T/one.out" | sort -n | head -n 1)"
 equal "and it learned" "$(sed -n 's/.*Validation bpb: //p' "$T/one.out" | awk 'NR == 1 { a = $1 } END { print ($1 < a) ? "less" : "not" }')" less
 # At the start every token costs ln(300) nats: bpb = log2(300) x tokens with bytes / bytes.
-check "the start value" jq -es '(map(select(.event == "eval"))[0]) as $e | ($e.val_loss - (300 | log)) | fabs < 1e-4' "$T/one/events.rank00000.jsonl"
+check "the start value" jq -es 'map(select(.event == "eval"))[0].val_loss - (300 | log) | fabs < 1e-4' "$T/one/events.rank00000.jsonl"
 equal "one tokenizer everywhere" "$(field config .tokenizer_sha256 "$T/one")" "$(jq -r .tokenizer_sha256 "$NANOCHAT_BASE_DIR/base_checkpoints/d1/step_000030/meta.json")"
 
 # the same validation on two ranks
@@ -57,6 +57,10 @@ match "both are named" "was trained with tokenizer [0-9a-f]{16}, .* is [0-9a-f]{
 check_rc 7 "a resume with it: exit 7" nanochat base-train "${TINY[@]}" --num-iterations=40 --resume-from-step=30 \
     --tokenizer="$T/other" --eval-every=-1 --sample-every=-1
 match "found and expected" "it has tokenizer [0-9a-f]{16}, expected [0-9a-f]{16}" "$ERR"
+check_rc 7 "another vocabulary than the tokenizer's" nanochat base-train "${TINY[@]}" --num-iterations=1 --vocab-size=299
+match "both are told" "the tokenizer has 300 tokens, --vocab-size says 299" "$ERR"
+check "the tokenizer's own may be said" nanochat base-train "${TINY[@]}" --num-iterations=0 --vocab-size=300 \
+    --eval-every=-1 --sample-every=-1 --save-every=0
 printf 'one document alone\n' >"$T/short.txt"
 check_rc 5 "no document for validation" nanochat base-train "${TINY[@]}" --data="$T/short.txt" --num-iterations=1 \
     --eval-every=1 --eval-tokens=512

@@ -61,6 +61,7 @@ check_rc 3 "no horizon" nanochat base-train "${TINY[@]}" --target-param-data-rat
 check_rc 3 "fewer tokens to evaluate than a batch" nanochat base-train "${TINY[@]}" --num-iterations=1 \
     --eval-every=1 --eval-tokens=31
 check_rc 3 "heads that do not divide the width" nanochat base-train "${TINY[@]}" --num-iterations=1 --n-head=3
+check_rc 3 "a depth whose width no number of heads divides" nanochat base-train "${TINY[@]}" --num-iterations=1 --depth=5
 check_rc 5 "no data" nanochat base-train --data-source=packed --data="$T/none" --depth=1 --max-seq-len=32 \
     --device-batch-size=1 --total-batch-size=128 --num-iterations=1
 
@@ -170,6 +171,20 @@ signalled() {
 }
 signalled TERM 1
 signalled INT 2
+
+# also in the middle of an evaluation, which here would take hours
+mkdir -p "$T/eval"
+NCBENCH_TRIAL_DIR=$T/eval nanochat launch --nproc-per-node=2 -- base-train "${TINY[@]}" --num-iterations=1 \
+    --eval-every=1 --eval-tokens=1000000000000 >"$OUT" 2>"$ERR" </dev/null &
+pid=$!
+for ((i = 0; i < 200; i++)); do
+    grep -qs '"name":"eval"' "$T/eval/events.rank00000.jsonl" && break
+    sleep 0.05
+done
+kill "$pid"
+wait "$pid"
+equal "TERM in an evaluation: exit 8" "$?" 8
+match "and the reason" "ended by SIGTERM after part of an evaluation" "$T/eval/events.rank00001.jsonl"
 
 # ---- outputs that cannot be written ----------------------------------------------------------------
 nanochat base-train "${TINY[@]}" --num-iterations=1 >/dev/full 2>"$ERR"
