@@ -42,7 +42,7 @@ static void erase(struct progress *p)
 static void append_eta(const struct progress *p, struct str *out)
 {
     char text[32];
-    if (!p->finished)
+    if (!p->finished || p->done >= p->total)
         return;
     double left = (double)(p->total - p->done) * p->spent_s / (double)p->finished;
     left -= clock_mono_s() - p->trial_started_s;

@@ -111,6 +111,9 @@ static void load_cells(struct loader *l, struct scenario *s)
             scope_check_vars(l);
         auto_json *doc = resolve_top(l, true);
         s->n_cells++;
+        if (!i)
+            s->check.loss =
+                json_read_f64(doc, "workload.check.loss.rel_tol", &s->check.loss_rel_tol);
         if (cell_fill(l, s, doc, i, &s->cells[i]) && !in_trouble(l))
             json_array_append_new(cells, resolved_cell(s, &s->cells[i], doc));
     }

@@ -175,7 +175,7 @@ static int look(struct run *r, size_t cell, struct error *err)
         return -err->code;
     if (stop && !r->stopped[cell]) {
         r->stopped[cell] = true;
-        progress_say(&r->progress, "        %s: decided after %lld blocks",
+        progress_say(&r->progress, "        %s: done after %lld blocks",
                      r->s->scenario.cells[cell].id, (long long)complete);
     }
     return 0;

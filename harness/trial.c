@@ -29,6 +29,7 @@ static void facts_init(struct trial_facts *f, const struct trial_context *contex
         .stderr_tail = STR_INIT,
         .strays = STR_INIT,
         .failed_rank = -1,
+        .first_failed = -1,
     };
     f->spec = &f->cell->runtimes[planned->runtime];
     f->ops = runtime_find(f->spec->kind);
@@ -124,10 +125,7 @@ static void read_tail(const char *path, struct str *out)
 /* Of the process that failed first, or of the first one. */
 static void read_stderr(struct trial_facts *f)
 {
-    size_t which = 0;
-    for (size_t i = f->n_processes; i-- > 0;)
-        if (f->children[i].reaped && f->children[i].status)
-            which = i;
+    size_t which = f->first_failed < 0 ? 0 : (size_t)f->first_failed;
     if (f->n_processes)
         read_tail(f->processes[which].stderr_path, &f->stderr_tail);
 }

@@ -86,6 +86,7 @@ struct trial_facts {
     int cancel_signal;
     struct error start_error; /* END_NOT_STARTED */
     bool create_failed;       /* it was the runtime's create */
+    int first_failed;         /* process that ended with a failure while others ran; -1: none */
     bool killed;              /* ended by us, after the grace time or at once */
     struct str strays;        /* processes that outlived the launched one and were killed */
     struct trial_events events;

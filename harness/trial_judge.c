@@ -94,13 +94,10 @@ static bool judge_oom(struct trial_facts *f)
 
 /* ---- the program's word -----------------------------------------------------------------------
  */
-/* The process whose end counts: the first in rank order that did not end with 0 by itself. */
+/* Of the process whose end counts: the one that failed first, by itself. */
 static int failing_status(const struct trial_facts *f)
 {
-    for (size_t i = 0; i < f->n_processes; i++)
-        if (f->children[i].reaped && f->children[i].status)
-            return f->children[i].status;
-    return 0;
+    return f->first_failed < 0 ? 0 : f->children[f->first_failed].status;
 }
 
 static void judge_signal(struct trial_facts *f, int status)

@@ -36,16 +36,20 @@ static int64_t output_bytes(const char *dir)
     return total;
 }
 
-/* All ended; or one of several has failed, and the others would wait for it. */
-static bool is_over(const struct trial_facts *f)
+/* All ended; or one of several has failed, and the others would wait for it. What they say when
+ * they are ended for that is not the reason, so the first failure is kept. */
+static bool is_over(struct trial_facts *f)
 {
     size_t ended = 0;
-    bool failed = false;
     for (size_t i = 0; i < f->n_processes; i++) {
-        ended += f->children[i].reaped;
-        failed |= f->children[i].reaped && f->children[i].status != 0;
+        const struct reaper_child *c = &f->children[i];
+        ended += c->reaped;
+        if (!c->reaped || c->status == 0)
+            continue;
+        if (f->first_failed < 0 || c->reaped_s < f->children[f->first_failed].reaped_s)
+            f->first_failed = (int)i;
     }
-    return failed || ended == f->n_processes;
+    return f->first_failed >= 0 || ended == f->n_processes;
 }
 
 /* A container has a cgroup of its own, which has to be found while it lives. Looking through /proc
