@@ -81,7 +81,7 @@ struct device_ops {
 /* Sizes of a model, for workspace_bytes and the ops that need many of them. D = C/H; heads are
  * grouped: H/KV query heads share a key/value head. */
 struct kernel_dims {
-    int64_t B, T; /* the largest micro-batch (rows = B*T) */
+    int64_t B, T; /* at most B*T rows, none longer than T */
     int64_t C, H, KV, D, V;
 };
 
@@ -202,7 +202,8 @@ struct kernel_ops {
     /* Muon on n matrices [rows, cols]: buf += (1−μ)(g − buf); u = g + μ(buf − g);
      * weight −= lr·sqrt(max(1, rows/cols))·NS(u), NS the quintic Newton-Schulz iteration (five
      * times, coefficients 3.4445, −4.7750, 2.0315, on u/(|u| + 1e-7), on the transpose where
-     * rows > cols). Tolerance 1e-5 (float32), 2e-2 of the update (bfloat16). */
+     * rows > cols). Tolerance 2e-5 of the update (float32), 5e-2 (bfloat16: that of
+     * the format itself). */
     int (*muon)(struct device *d, const struct muon_item *items, int64_t n,
                 const struct muon_args *args, void *ws, int64_t rows, int64_t cols,
                 struct error *err);

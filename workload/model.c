@@ -38,7 +38,7 @@ struct device *model_device(const struct model *m)
 
 int64_t model_max_sequence(const struct model *m)
 {
-    return m->rope_len;
+    return m->T;
 }
 
 void *model_workspace(const struct model *m)
@@ -81,7 +81,7 @@ static int load(struct model *m, const int32_t *inputs, const int32_t *targets, 
                 int64_t t, struct error *err)
 {
     const struct device_ops *ops = m->device->ops;
-    if (b < 1 || t < 1 || t > m->rope_len || b > m->max_tokens / t)
+    if (b < 1 || t < 1 || t > m->T || b > m->max_tokens / t)
         return error_set(err, NANOCHAT_EXIT_PLAN,
                          "a micro-batch of %" PRId64 " x %" PRId64
                          " tokens does not fit a model made for %" PRId64 " x %" PRId64,

@@ -78,7 +78,7 @@ size_t model_n_params(const struct model *m);
 struct param *model_param(struct model *m, size_t i);              /* order of the state dict */
 struct param *model_find_param(struct model *m, const char *name); /* NULL if absent */
 
-/* Loss of a micro-batch of b rows of t tokens (b*t <= B*T, t within the rotary tables): the mean
+/* Loss of a micro-batch of b rows of t tokens (t <= T, b*t <= B*T): the mean
  * over targets that are not -1 (NaN if all are, as upstream). *loss is a double, non-finite values
  * pass through. Keeps what backward needs and adds lm_head's gradient, times the gradient scale. A
  * token or target outside the vocabulary is NANOCHAT_EXIT_DATA. */
@@ -97,7 +97,8 @@ int model_eval(struct model *m, const int32_t *inputs, const int32_t *targets, i
  * last = t: of all. */
 int model_logits(struct model *m, const int32_t *inputs, int64_t b, int64_t t, int64_t last,
                  float *logits, struct error *err);
-int64_t model_max_sequence(const struct model *m); /* longest row that the calls above take */
+int64_t
+model_max_sequence(const struct model *m); /* T: the longest row that the calls above take */
 struct device *model_device(const struct model *m);
 void *model_workspace(const struct model *m); /* scratch for kernel ops between model calls */
 

@@ -22,7 +22,7 @@ static float round_bf16(float x)
 /* The angles in float32 as upstream computes them, the tables rounded to bfloat16. */
 int model_init_rope(struct model *m, struct error *err)
 {
-    int64_t half = m->config.n_embd / m->config.n_head / 2, n = m->rope_len * half;
+    int64_t half = m->config.n_embd / m->config.n_head / 2, n = m->T * half;
     void *host;
     if (mem_try_alloc(&host, (size_t)n * 2 * sizeof(float), "the rotary tables", err))
         return -err->code;
@@ -30,7 +30,7 @@ int model_init_rope(struct model *m, struct error *err)
     for (int64_t i = 0; i < half; i++) {
         float exponent = (float)(2 * i) / (float)(2 * half);
         float frequency = 1.0f / (float)pow(ROPE_BASE, exponent);
-        for (int64_t p = 0; p < m->rope_len; p++) {
+        for (int64_t p = 0; p < m->T; p++) {
             float angle = (float)p * frequency;
             cosines[p * half + i] = round_bf16(cosf(angle));
             sines[p * half + i] = round_bf16(sinf(angle));

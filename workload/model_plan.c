@@ -83,8 +83,8 @@ int64_t model_plan(struct model *m, char *base)
     plan_params(m, &c);
     for (int64_t i = 0; i < g->n_layer; i++)
         plan_layer(m, &m->layers[i], &c);
-    m->cos = take_f32(&c, m->rope_len * D / 2);
-    m->sin = take_f32(&c, m->rope_len * D / 2);
+    m->cos = take_f32(&c, m->T * D / 2);
+    m->sin = take_f32(&c, m->T * D / 2);
     m->inputs = take(&c, rows * (int64_t)sizeof(int32_t));
     m->targets = take(&c, rows * (int64_t)sizeof(int32_t));
     m->losses = take_f32(&c, rows);
@@ -151,9 +151,6 @@ static struct model *describe(struct device *device, const struct model_config *
     m->T = T;
     m->max_tokens = B * T;
     m->grad_scale = 1.0;
-    /* Upstream's tables hold ten sequences; more than a whole micro-batch is never one row. */
-    m->rope_len = config->sequence_len * 10;
-    m->rope_len = m->rope_len < m->max_tokens ? m->rope_len : m->max_tokens;
     m->params = mem_zalloc((size_t)config->n_layer * 6 + 2, sizeof *m->params);
     m->layers = mem_zalloc((size_t)config->n_layer, sizeof *m->layers);
     list_params(m);

@@ -16,7 +16,7 @@ struct layer {
 struct model {
     struct device *device;
     struct model_config config;
-    int64_t B, T, max_tokens, rope_len;
+    int64_t B, T, max_tokens;
     double grad_scale;
 
     void *arena; /* everything below lies in it */
@@ -29,7 +29,7 @@ struct model {
     void *compute;                 /* NULL: the masters */
     int64_t n_weights, n_matrices; /* floats: all; those of the block matrices, which come first */
 
-    float *cos, *sin; /* [rope_len, D/2], rounded to bfloat16 */
+    float *cos, *sin; /* [T, D/2], rounded to bfloat16 */
     int32_t *inputs, *targets;
     float *losses, *rstd0, *rstd_f;
     void *x, *xn_f;             /* residual stream; last norm */
