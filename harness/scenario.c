@@ -110,6 +110,9 @@ static void load_cells(struct loader *l, struct scenario *s)
         if (!i)
             scope_check_vars(l);
         auto_json *doc = resolve_top(l, true);
+        if (!i)
+            s->check.loss =
+                json_read_f64(doc, "workload.check.loss.rel_tol", &s->check.loss_rel_tol);
         s->n_cells++;
         if (!i)
             s->check.loss =

@@ -192,12 +192,14 @@ static void complain_unknown(struct loader *l, const struct bound *map,
         diag_hint(d, "did you mean \"%s\"?", near);
         return;
     }
-    for (const struct schema_key *key = schema_keys; d && key->path; key++)
-        if (!strcmp(schema_name(key), name->text)) {
-            diag_hint(d, "there is a key %s", key->path);
-            return;
-        }
     auto_str list = STR_INIT;
+    for (const struct schema_key *key = schema_keys; d && key->path; key++)
+        if (!strcmp(schema_name(key), name->text))
+            str_appendf(&list, "%s%s", list.len ? ", " : "", key->path);
+    if (list.len) {
+        diag_hint(d, "it belongs elsewhere: %s", list.data);
+        return;
+    }
     append_names(names, n, &list);
     diag_hint(d, "keys here: %s", list.data);
 }

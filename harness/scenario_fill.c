@@ -152,7 +152,7 @@ static void fill_looks(struct loader *l, const json_t *doc, struct scenario *s)
         diag_hint(d, "the level of each look is chosen for up to five of them");
         return;
     }
-    if (n < bound->count)
+    if (bound->key->type == SCHEMA_LIST && n < bound->count)
         return; /* one is in error: the places would not match */
     for (size_t i = 0; i < n; i++) {
         int64_t look = json_integer_value(json_array_get(looks, i));
@@ -212,7 +212,7 @@ static const char *const metrics[] = {"step_time_s", "tokens_per_s", "mfu", "sta
 enum { N_METRICS = sizeof metrics / sizeof *metrics };
 
 /* A known metric, or a dotted path of the record. */
-static void check_metric(struct loader *l, const struct scenario *s, const char *path,
+static void check_metric(struct loader *l, const struct scenario *s, const struct bound *at,
                          const char *metric)
 {
     if (strchr(metric, '.'))
@@ -220,14 +220,14 @@ static void check_metric(struct loader *l, const struct scenario *s, const char 
     for (size_t i = 0; i < N_METRICS; i++)
         if (!strcmp(metrics[i], metric)) {
             if (s->events == EVENTS_NONE && strcmp(metric, "wall_s") != 0)
-                complain_at(l, path, "\"%s\" needs events, expected wall_s for a command without",
-                            metric);
+                complain(l, at, "\"%s\" needs events, expected wall_s for a command without",
+                         metric);
             return;
         }
-    struct diag *d = complain_at(l, path,
-                                 "\"%s\" is no metric, expected step_time_s, tokens_per_s, mfu, "
-                                 "start_s, wall_s or a dotted path of the trial record",
-                                 metric);
+    struct diag *d = complain(l, at,
+                              "\"%s\" is no metric, expected step_time_s, tokens_per_s, mfu, "
+                              "start_s, wall_s or a dotted path of the trial record",
+                              metric);
     const char *near = str_nearest(metric, metrics, N_METRICS);
     if (near)
         diag_hint(d, "did you mean \"%s\"?", near);
@@ -249,53 +249,66 @@ static void fill_metrics(struct loader *l, json_t *doc, struct scenario *s)
                                    : json_array());
     s->primary = text_at(doc, "compare.primary");
     push_strings(json_object_get(compare, "secondary"), &s->secondary);
-    check_metric(l, s, "compare.primary", s->primary);
+    check_metric(l, s, bound_at(l, "compare.primary"), s->primary);
     for (size_t i = 0; i < s->secondary.count; i++) {
         auto_free char *path = mem_printf("compare.secondary[%zu]", i);
-        check_metric(l, s, path, s->secondary.items[i]);
+        check_metric(l, s, bound_at(l, path), s->secondary.items[i]);
     }
 }
 
+/* By the unit in its name: "start_s", "phases_s.model_init"; not "tokens_per_s". */
+static bool is_time(const char *metric)
+{
+    for (const char *part = metric; *part;) {
+        size_t n = strcspn(part, ".");
+        auto_free char *name = mem_strndup(part, n);
+        if (str_ends_with(name, "_s") && !str_ends_with(name, "_per_s"))
+            return true;
+        part += n + (part[n] == '.');
+    }
+    return false;
+}
+
 /* Times take a duration, everything else a plain number. */
-static double fill_margin_abs(struct loader *l, const char *path, const char *metric,
+static double fill_margin_abs(struct loader *l, const struct bound *map, const char *metric,
                               json_t *margin)
 {
     json_t *abs = json_object_get(margin, "abs");
+    const struct bound *at = bound_child(map, "abs", 3);
     double seconds = 0;
-    bool is_time = str_ends_with(metric, "_s") && !str_ends_with(metric, "_per_s");
     bool is_duration = json_read_f64(abs, "duration_s", &seconds);
-    if (!abs)
+    if (!abs || !at)
         return 0;
-    if (is_time && !is_duration)
-        diag_hint(complain_at(l, path, "a time without its unit, expected such as 100ms"),
+    if (is_time(metric) && !is_duration)
+        diag_hint(complain(l, at, "a time without its unit, expected such as 100ms"),
                   "%s is in seconds", metric);
-    else if (!is_time && is_duration)
-        complain_at(l, path, "a duration, but %s is no time, expected a number", metric);
-    else if (!is_time)
+    else if (!is_time(metric) && is_duration)
+        complain(l, at, "a duration, but %s is no time, expected a number", metric);
+    if (!is_duration)
         return json_number_value(abs);
-    if (is_duration)
-        json_object_set_new(margin, "abs", json_real(seconds));
+    json_object_set_new(margin, "abs", json_real(seconds));
     return seconds;
 }
 
 static void fill_margins(struct loader *l, const json_t *doc, struct scenario *s)
 {
     json_t *margins = (json_t *)json_at(doc, "compare.margin");
+    const struct bound *list = bound_at(l, "compare.margin");
     s->margins = mem_zalloc(json_object_size(margins) + 1, sizeof *s->margins);
     const char *metric;
     json_t *value;
     json_object_foreach(margins, metric, value)
     {
-        auto_free char *path = mem_printf("compare.margin.%s", metric);
-        auto_free char *abs_path = mem_printf("compare.margin.%s.abs", metric);
         struct margin *m = &s->margins[s->n_margins++];
+        const struct bound *at = bound_child(list, metric, strlen(metric));
         m->metric = mem_strdup(metric);
-        if (!strchr(metric, '.'))
-            check_metric(l, s, path, metric);
+        if (!at)
+            continue;
+        check_metric(l, s, at, metric);
         json_read_f64(value, "rel", &m->rel);
-        m->abs = fill_margin_abs(l, abs_path, metric, value);
-        if (!json_object_size(value) && !bound_at(l, path)->bad)
-            complain_at(l, path, "has neither rel nor abs");
+        m->abs = fill_margin_abs(l, at, metric, value);
+        if (!json_object_size(value))
+            complain(l, at, "has neither rel nor abs");
     }
 }
 
@@ -317,7 +330,7 @@ static void fill_gate(struct loader *l, const struct scenario *s, size_t i, cons
     json_read_f64(json, "min", &gate->min);
     json_read_f64(json, "max", &gate->max);
     if (gate->metric)
-        check_metric(l, s, metric, gate->metric);
+        check_metric(l, s, bound_at(l, metric), gate->metric);
     if (gate->runtime && arms && strcmp(gate->runtime, "*") != 0 &&
         !find_arm(arms, gate->runtime, &index))
         complain_no_arm(l, runtime, gate->runtime, arms);
