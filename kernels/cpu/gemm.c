@@ -57,6 +57,21 @@ void thread_share(int64_t n, int64_t grain, int64_t *from, int64_t *to)
     *to = *to < n ? *to : n;
 }
 
+void for_rows(int64_t n, row_work *work, void *ctx)
+{
+    if (omp_in_parallel()) {
+        work(ctx, 0, n);
+        return;
+    }
+#pragma omp parallel
+    {
+        int64_t from, to;
+        thread_share(n, 1, &from, &to);
+        if (from < to)
+            work(ctx, from, to);
+    }
+}
+
 void gemm_alone(float *c, int64_t ldc, struct operand a, struct operand b, float alpha, float beta,
                 int64_t m, int64_t n, int64_t k)
 {

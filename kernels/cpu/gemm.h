@@ -47,4 +47,9 @@ void gemm_gram(float *c, struct operand a, int64_t n, int64_t k);
 /* This thread's share [*from, *to) of n items, in whole grains. */
 void thread_share(int64_t n, int64_t grain, int64_t *from, int64_t *to);
 
+/* work(ctx, from, to) over [0, n), by all threads; inside a parallel region by the calling thread
+ * in one piece (a nested region of one thread would allocate its team each time). */
+typedef void row_work(void *ctx, int64_t from, int64_t to);
+void for_rows(int64_t n, row_work *work, void *ctx);
+
 #endif

@@ -15,11 +15,19 @@
 #define NS_STEPS 5
 #define ITEMS_APART_BYTES ((int64_t)256 << 20)
 
+struct momentum_args {
+    float mu, scale;
+    bool bf16;
+};
+
 struct ns {
     float *x, *y;   /* rows x cols each */
     float *a, *b;   /* s x s each, s = min(rows, cols) */
     float *partial; /* one sum a row */
     int64_t rows, cols, s;
+    const struct muon_item *item;
+    struct momentum_args args;
+    float norm, lr;
 };
 
 static int64_t ns_floats(int64_t rows, int64_t cols)
@@ -52,11 +60,6 @@ static inline float bf16(float x)
     v.u &= 0xFFFF0000u;
     return v.f;
 }
-
-struct momentum_args {
-    float mu, scale;
-    bool bf16;
-};
 
 /* A row of buf += (1−μ)(g − buf), u = g + μ(buf − g); returns Σ u². */
 VECTOR_CLONES static float momentum_row(float *u, float *buf, const float *grad, int64_t n,
@@ -125,27 +128,84 @@ VECTOR_CLONES static void update_row(float *w, const float *o, float lr, int64_t
         w[i] -= lr * o[i];
 }
 
-/* x = u/(|u| + 1e-7). */
-static void ns_start(struct ns *s, const struct muon_item *item, struct momentum_args args)
+/* ---- passes over rows, by one thread or by all --------------------------------------------------
+ */
+
+static void momentum_rows(void *ctx, int64_t from, int64_t to)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < s->rows; r++) {
+    struct ns *s = ctx;
+    for (int64_t r = from; r < to; r++) {
         int64_t at = r * s->cols;
         s->partial[r] =
-            momentum_row(s->x + at, item->momentum + at, item->grad + at, s->cols, args);
+            momentum_row(s->x + at, s->item->momentum + at, s->item->grad + at, s->cols, s->args);
     }
+}
+
+static void normalise_rows(void *ctx, int64_t from, int64_t to)
+{
+    struct ns *s = ctx;
+    for (int64_t r = from; r < to; r++) {
+        if (s->args.bf16)
+            divide_row_bf16(s->x + r * s->cols, s->norm, s->cols);
+        else
+            scale_row(s->x + r * s->cols, 1.0f / s->norm, s->cols);
+    }
+}
+
+/* b = a·I + b·A + c·A² */
+static void polynomial_rows(void *ctx, int64_t from, int64_t to)
+{
+    struct ns *s = ctx;
+    for (int64_t r = from; r < to; r++) {
+        combine_row(s->b + r * s->s, s->a + r * s->s, s->s);
+        s->b[r * s->s + r] += NS_A;
+    }
+}
+
+/* A rounded; c·A into y, which is free then (rows·cols >= s·s). */
+static void scaled_gram_rows_bf16(void *ctx, int64_t from, int64_t to)
+{
+    struct ns *s = ctx;
+    for (int64_t r = from; r < to; r++) {
+        round_row(s->a + r * s->s, s->s);
+        scaled_row_bf16(s->y + r * s->s, s->a + r * s->s, NS_C, s->s);
+    }
+}
+
+static void polynomial_rows_bf16(void *ctx, int64_t from, int64_t to)
+{
+    struct ns *s = ctx;
+    for (int64_t r = from; r < to; r++)
+        axpy_row_bf16(s->b + r * s->s, s->a + r * s->s, NS_B, s->s);
+}
+
+static void result_rows_bf16(void *ctx, int64_t from, int64_t to)
+{
+    struct ns *s = ctx;
+    for (int64_t r = from; r < to; r++)
+        axpy_row_bf16(s->y + r * s->cols, s->x + r * s->cols, NS_A, s->cols);
+}
+
+static void update_rows(void *ctx, int64_t from, int64_t to)
+{
+    struct ns *s = ctx;
+    for (int64_t r = from; r < to; r++)
+        update_row(s->item->weight + r * s->cols, s->x + r * s->cols, s->lr, s->cols);
+}
+
+/* ---- the iteration ------------------------------------------------------------------------------
+ */
+
+/* x = u/(|u| + 1e-7). */
+static void ns_start(struct ns *s)
+{
+    for_rows(s->rows, momentum_rows, s);
     double sum = 0;
     for (int64_t r = 0; r < s->rows; r++)
-        sum += s->partial[r];
-    float norm = (float)sqrt(sum);
-    norm = args.bf16 ? bf16(bf16(norm) + 1e-7f) : norm + 1e-7f;
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < s->rows; r++) {
-        if (args.bf16)
-            divide_row_bf16(s->x + r * s->cols, norm, s->cols);
-        else
-            scale_row(s->x + r * s->cols, 1.0f / norm, s->cols);
-    }
+        sum += (double)s->partial[r];
+    s->norm = (float)sqrt(sum);
+    s->norm = s->args.bf16 ? bf16(bf16(s->norm) + 1e-7f) : s->norm + 1e-7f;
+    for_rows(s->rows, normalise_rows, s);
 }
 
 static void swap_xy(struct ns *s)
@@ -179,11 +239,7 @@ static void ns_step(struct ns *s)
 {
     ns_gram(s);
     gemm_gram(s->b, OPERAND(s->a, s->s), s->s, s->s);
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < s->s; r++) {
-        combine_row(s->b + r * s->s, s->a + r * s->s, s->s);
-        s->b[r * s->s + r] += NS_A;
-    }
+    for_rows(s->s, polynomial_rows, s);
     ns_apply(s, s->b);
     swap_xy(s);
 }
@@ -193,46 +249,41 @@ static void ns_step(struct ns *s)
 static void ns_step_bf16(struct ns *s)
 {
     int64_t n = s->s;
-    float *scaled = s->y; /* free until ns_apply; rows·cols >= n·n */
     ns_gram(s);
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < n; r++) {
-        round_row(s->a + r * n, n);
-        scaled_row_bf16(scaled + r * n, s->a + r * n, NS_C, n);
-    }
-    gemm(s->b, n, OPERAND(scaled, n), OPERAND(s->a, n), 1.0f, 0.0f, n, n, n);
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < n; r++)
-        axpy_row_bf16(s->b + r * n, s->a + r * n, NS_B, n);
+    for_rows(n, scaled_gram_rows_bf16, s);
+    gemm(s->b, n, OPERAND(s->y, n), OPERAND(s->a, n), 1.0f, 0.0f, n, n, n);
+    for_rows(n, polynomial_rows_bf16, s);
     ns_apply(s, s->b);
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < s->rows; r++)
-        axpy_row_bf16(s->y + r * s->cols, s->x + r * s->cols, NS_A, s->cols);
+    for_rows(s->rows, result_rows_bf16, s);
     swap_xy(s);
 }
 
 static void muon_one(const struct muon_item *item, const struct muon_args *args, float *scratch,
                      int64_t rows, int64_t cols)
 {
+    double ratio = (double)rows / (double)cols;
     int64_t side = rows < cols ? rows : cols;
-    struct ns s = {.x = scratch, .rows = rows, .cols = cols, .s = side};
-    s.y = s.x + rows * cols;
+    struct ns s = {
+        .x = scratch,
+        .y = scratch + rows * cols,
+        .rows = rows,
+        .cols = cols,
+        .s = side,
+        .item = item,
+        .args = {(float)args->momentum, (float)args->grad_scale, args->bf16},
+        .lr = (float)(args->lr * sqrt(ratio > 1.0 ? ratio : 1.0)),
+    };
     s.a = s.y + rows * cols;
     s.b = s.a + side * side;
     s.partial = s.b + side * side;
-    ns_start(&s, item,
-             (struct momentum_args){(float)args->momentum, (float)args->grad_scale, args->bf16});
+    ns_start(&s);
     for (int i = 0; i < NS_STEPS; i++) {
         if (args->bf16)
             ns_step_bf16(&s);
         else
             ns_step(&s);
     }
-    double ratio = (double)rows / (double)cols;
-    float lr = (float)(args->lr * sqrt(ratio > 1.0 ? ratio : 1.0));
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        update_row(item->weight + r * cols, s.x + r * cols, lr, cols);
+    for_rows(rows, update_rows, &s);
 }
 
 /* With scratch enough each thread takes a matrix of its own (the functions above then find
@@ -244,10 +295,12 @@ int cpu_muon(struct device *d, const struct muon_item *items, int64_t n,
     (void)err;
     int threads = ((const struct cpu_state *)d->state)->threads;
     int64_t apart = slots(threads, rows, cols) > 1 ? n / threads * threads : 0;
-#pragma omp parallel for schedule(static) if (apart > 0)
-    for (int64_t i = 0; i < apart; i++)
-        muon_one(&items[i], args, (float *)ws + omp_get_thread_num() * ns_floats(rows, cols), rows,
-                 cols);
+    if (apart > 0) {
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < apart; i++)
+            muon_one(&items[i], args, (float *)ws + omp_get_thread_num() * ns_floats(rows, cols),
+                     rows, cols);
+    }
     for (int64_t i = apart; i < n; i++)
         muon_one(&items[i], args, ws, rows, cols);
     return 0;

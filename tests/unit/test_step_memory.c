@@ -1,0 +1,141 @@
+/* No allocation inside a step: every allocating function is counted while steps run.
+ *
+ * The linked BLAS takes part: OpenBLAS and BLIS get their packing buffers in the first products of
+ * a thread and keep them, so the counting starts after the first steps. */
+#include "workload/model.h"
+#include "workload/optimizer.h"
+
+#include "tests/unit/unit.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define COUNTING 0
+#else
+#define COUNTING 1
+#endif
+
+static atomic_long allocations;
+static atomic_bool counting;
+
+#if COUNTING
+#define EXPORT __attribute__((visibility("default")))
+extern void *__libc_malloc(size_t n);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *p, size_t n);
+extern void *__libc_memalign(size_t align, size_t n);
+
+static void note(void)
+{
+    if (atomic_load_explicit(&counting, memory_order_relaxed))
+        atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+}
+
+EXPORT void *malloc(size_t n)
+{
+    note();
+    return __libc_malloc(n);
+}
+
+EXPORT void *calloc(size_t n, size_t size)
+{
+    note();
+    return __libc_calloc(n, size);
+}
+
+EXPORT void *realloc(void *p, size_t n)
+{
+    note();
+    return __libc_realloc(p, n);
+}
+
+EXPORT void *aligned_alloc(size_t align, size_t n)
+{
+    note();
+    return __libc_memalign(align, n);
+}
+
+EXPORT void *memalign(size_t align, size_t n);
+EXPORT void *memalign(size_t align, size_t n)
+{
+    note();
+    return __libc_memalign(align, n);
+}
+
+EXPORT int posix_memalign(void **out, size_t align, size_t n)
+{
+    note();
+    *out = __libc_memalign(align, n);
+    return *out ? 0 : 12;
+}
+
+EXPORT void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    note();
+    return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
+}
+#endif
+
+static void one_step(struct model *m, struct optimizer *o, const int32_t *tokens, bool grad)
+{
+    struct error err = ERROR_INIT;
+    double loss, norm, comm_s;
+    int rc = model_zero_grad(m, &err);
+    for (int micro = 0; micro < 2 && grad; micro++) {
+        rc |= model_forward(m, tokens, tokens + 1, 2, 64, &loss, &err);
+        rc |= model_backward(m, &err);
+    }
+    if (grad)
+        rc |= optimizer_step(o, 1.0, 0.9, &norm, &comm_s, &err);
+    else
+        rc |= model_eval(m, tokens, tokens + 1, 2, 64, &loss, NULL, &err);
+    CU_ASSERT_EQUAL(rc, 0);
+}
+
+static void steps_allocate_nothing(void)
+{
+    if (!COUNTING) {
+        unit_skip("a sanitizer or another C library owns the allocator");
+        return;
+    }
+    struct error err = ERROR_INIT;
+    struct device *d;
+    struct model *m;
+    struct optimizer *o;
+    struct device_config device = {.type = "cpu", .threads = 2};
+    struct model_config c = model_config_for_depth(2, 64, 500);
+    struct optimizer_config options = {
+        .embedding_lr = 0.2, .unembedding_lr = 0.004, .matrix_lr = 0.02, .grad_clip = 1};
+    static int32_t tokens[129];
+    for (int i = 0; i < 129; i++)
+        tokens[i] = i * 31 % 500;
+    CU_ASSERT_EQUAL_FATAL(device_open(&d, &device, &err), 0);
+    CU_ASSERT_EQUAL_FATAL(model_create(&m, d, &c, 2, 64, &err), 0);
+    CU_ASSERT_EQUAL_FATAL(model_init_weights(m, 1, &err), 0);
+    CU_ASSERT_EQUAL_FATAL(optimizer_create(&o, m, NULL, &options, &err), 0);
+
+    atomic_store(&counting, true);
+    free(malloc(100));
+    CU_ASSERT_EQUAL(atomic_exchange(&allocations, 0), 1); /* the counter counts */
+    for (int i = 0; i < 2; i++)
+        one_step(m, o, tokens, true);
+    one_step(m, o, tokens, false);
+    long first = atomic_exchange(&allocations, 0);
+    for (int i = 0; i < 5; i++)
+        one_step(m, o, tokens, true);
+    one_step(m, o, tokens, false);
+    long later = atomic_exchange(&allocations, 0);
+    atomic_store(&counting, false);
+    printf("  allocations: %ld in the first two steps, %ld in the next five\n", first, later);
+    CU_ASSERT_EQUAL(later, 0);
+    optimizer_free(o);
+    model_free(m);
+    device_close(d);
+}
+
+UNIT_MAIN({"steps allocate nothing", steps_allocate_nothing})
