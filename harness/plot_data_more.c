@@ -18,10 +18,10 @@ static const struct phase {
 } phases[] = {{"create", "#332288", true},      {"start", "#0072B2", true},
               {"device_init", "#56B4E9", true}, {"comm_init", "#88CCEE", true},
               {"data_init", "#44AA99", true},   {"model_init", "#117733", true},
-              {"first_step", "#DDCC77", true},  {"warmup", "#E69F00", false},
-              {"steady", "#C3CAD0", false},     {"eval", "#AA4499", false},
-              {"checkpoint", "#CC79A7", false}, {"teardown", "#D55E00", true},
-              {"cleanup", "#882255", true}};
+              {"peak", "#999933", true},        {"first_step", "#DDCC77", true},
+              {"warmup", "#E69F00", false},     {"steady", "#C3CAD0", false},
+              {"eval", "#AA4499", false},       {"checkpoint", "#CC79A7", false},
+              {"teardown", "#D55E00", true},    {"cleanup", "#882255", true}};
 #define N_PHASES (sizeof phases / sizeof *phases)
 
 struct bars {
