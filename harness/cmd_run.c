@@ -52,14 +52,16 @@ const struct option_spec run_options[] = {
     {"verbose", 'v', OPT_BOOL, AT(verbose), NULL, 0, 0, NULL, "tell more"},
     {0}};
 
-/* "--resume" without a session behind it means the newest one. */
+/* "--resume" without a session behind it means the newest one: it is last, or an option or a file
+ * follows. */
 static void mend_resume(int argc, char *const *argv, struct strv *out)
 {
     bool options = true;
     for (int i = 0; i < argc; i++) {
         options = options && strcmp(argv[i], "--") != 0;
         bool bare = options && !strcmp(argv[i], "--resume");
-        if (bare && (i + 1 == argc || !fs_is_dir(argv[i + 1])))
+        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+        if (bare && (!next || *next == '-' || (fs_exists(next) && !fs_is_dir(next))))
             strv_push(out, "--resume=latest");
         else
             strv_push(out, argv[i]);

@@ -214,8 +214,8 @@ static void cell_frame(const struct study *s, size_t cell, const struct steps *f
         outside += f->all[i] > *high || f->all[i] < *low;
     const char *label = report_cell_label(s, cell);
     if (outside)
-        strv_pushf(titles, "%s   (all steps: %.4g to %.4g ms; %zu of %zu lie outside the frame)", label,
-                   least, most, outside, f->count);
+        strv_pushf(titles, "%s   (all steps: %.4g to %.4g ms; %zu of %zu lie outside the frame)",
+                   label, least, most, outside, f->count);
     else
         strv_push(titles, label);
     if (f->count == 0)
