@@ -37,6 +37,17 @@ else
     not_ok "have the bits per byte of one" "$(paste "$T/a" "$T/b")"
 fi
 
+# a resume in the middle of the text goes on as if nothing had been, printed averages included
+mkdir -p "$T/again"
+check "saved at 15" nanochat base-train "${TINY[@]}" --num-iterations=30 --save-every=15 --checkpoint-dir="$T/ckpt" \
+    --eval-every=15 --eval-tokens=512 --sample-every=-1
+check "resumed at 15" env NCBENCH_TRIAL_DIR="$T/again" nanochat base-train "${TINY[@]}" --num-iterations=30 --save-every=0 \
+    --checkpoint-dir="$T/ckpt" --resume-from-step=15 --eval-every=15 --eval-tokens=512 --sample-every=-1
+equal "the same losses, gradient norms, epochs" "$(field step '"\(.step) \(.loss) \(.grad_norm) \(.epoch)"' "$T/again")" \
+    "$(field step '"\(.step) \(.loss) \(.grad_norm) \(.epoch)"' "$T/one" | tail -n 15)"
+equal "the same printed losses" "$(grep '^step ' "$OUT" | cut -d'|' -f1-3)" "$(grep '^step ' "$T/one.out" | cut -d'|' -f1-3 | tail -n 15)"
+equal "the same least bits per byte" "$(grep ^Minimum "$OUT")" "$(grep ^Minimum "$T/one.out")"
+
 # ---- base-loss -----------------------------------------------------------------------------------
 check "base-loss" nanochat base-loss --split-tokens=512 --device-batch-size=2
 equal "its validation is training's last one" "$(sed -n 's/^val bpb: //p' "$OUT")" "$(sed -n 's/^Step 00030 .*bpb: //p' "$T/one.out")"
