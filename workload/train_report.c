@@ -26,9 +26,29 @@ static json_t *state_of_loop(const struct train *t)
     return loop;
 }
 
+/* Without clipping the norm of the gradient is not computed, and a NaN that came up in backward
+ * alone is in the weights before any loss has shown it: such a checkpoint must not be. */
+static int check_weights(struct train *t, struct error *err)
+{
+    struct device *device = t->run->device;
+    for (size_t i = 0; i < model_n_params(t->model); i++) {
+        const struct param *p = model_param(t->model, i);
+        double sum;
+        if (device->kernels->sum_squares(device, &sum, p->weight, p->rows * p->cols, err))
+            return -err->code;
+        if (!isfinite(sum))
+            return error_set(err, NANOCHAT_EXIT_NUMERIC,
+                             "%s is not finite after %" PRId64 " steps; not saved", p->name,
+                             t->step);
+    }
+    return 0;
+}
+
 int train_save(struct train *t, struct error *err)
 {
     struct run *run = t->run;
+    if (check_weights(t, err)) /* all ranks hold the same weights */
+        return -err->code;
     struct checkpoint_meta meta = {
         .step = t->step,
         .config = t->config,

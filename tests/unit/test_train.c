@@ -1,5 +1,6 @@
 /* The timed step allocates nothing: the C library's allocation functions are wrapped here and
  * counted. */
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "common/protocol.h"
 #include "tests/unit/unit.h"
@@ -168,6 +169,29 @@ static void evaluation_disturbs_nothing(void)
         CU_ASSERT_EQUAL(loss[0][i], loss[1][i]);
 }
 
+/* NaN in a weight that no loss has met yet. */
+static void weights_that_are_not_finite_are_not_saved(void)
+{
+    auto_error struct error err = ERROR_INIT, refused = ERROR_INIT;
+    struct fixture f;
+    auto_free char *base = unit_tmpdir();
+    auto_free char *dir = mem_printf("--checkpoint-dir=%s/ckpt", base);
+    set_up(&f, ARGS("--total-batch-size=128", "--num-iterations=4", "--threads=1", dir), &err);
+    CU_ASSERT_EQUAL(train_save(&f.train, &err), 0);
+    struct param *p = model_find_param(f.train.model, "transformer.h.1.mlp.c_proj.weight");
+    p->weight[17] = NAN;
+    f.train.step = 1;
+    CU_ASSERT_EQUAL(train_save(&f.train, &refused), -6);
+    CU_ASSERT_STR(refused.message,
+                  "transformer.h.1.mlp.c_proj.weight is not finite after 1 steps; not saved");
+    auto_strv names = STRV_INIT;
+    CU_ASSERT_EQUAL(fs_list_dir(f.train.checkpoint_dir, &names, 1, &err), 0);
+    CU_ASSERT_EQUAL(names.count, 1);
+    CU_ASSERT_STR(names.items[0], "step_000000");
+    tear_down(&f, &err);
+}
+
 UNIT_MAIN({"a step allocates nothing", step_allocates_nothing},
           {"parts of a step", parts_of_a_step},
-          {"evaluation disturbs nothing", evaluation_disturbs_nothing})
+          {"evaluation disturbs nothing", evaluation_disturbs_nothing},
+          {"weights that are not finite are not saved", weights_that_are_not_finite_are_not_saved})
