@@ -7,10 +7,13 @@
 
 #define HEAD_DIM 128
 #define WIDTH_PER_DEPTH 64
+#define MAX_LAYERS (1 << 12)
 
 struct model_config model_config_for_depth(int64_t depth, int64_t sequence_len, int64_t vocab_size)
 {
-    int64_t width = depth * WIDTH_PER_DEPTH;
+    /* Nonsense must not overflow before model_config_check can refuse it. */
+    int64_t width = (depth < MAX_LAYERS ? depth : MAX_LAYERS) * WIDTH_PER_DEPTH;
+    width = width > 0 ? width : 0;
     int64_t heads = (width + HEAD_DIM - 1) / HEAD_DIM;
     heads = heads > 1 ? heads : 1;
     return (struct model_config){
@@ -37,7 +40,7 @@ int model_config_check(const struct model_config *c, struct error *err)
      * CBLAS's int. */
     if (check_range("sequence length", c->sequence_len, 1 << 24, err) ||
         check_range("vocabulary size", c->vocab_size, 1 << 24, err) ||
-        check_range("number of layers", c->n_layer, 1 << 12, err) ||
+        check_range("number of layers", c->n_layer, MAX_LAYERS, err) ||
         check_range("number of heads", c->n_head, 1 << 12, err) ||
         check_range("number of key/value heads", c->n_kv_head, c->n_head, err) ||
         check_range("model width", c->n_embd, 1 << 20, err))

@@ -567,7 +567,7 @@ static void check_muon(int64_t rows, int64_t cols, int64_t count, bool bf16, dou
 {
     enum { MAX = 5 };
     struct vec w[MAX], buf[MAX], g[MAX];
-    struct muon_item items[MAX];
+    struct muon_item items[MAX] = {{0}};
     int64_t n = rows * cols;
     struct muon_args args = {.lr = 0.02, .momentum = 0.9, .grad_scale = 0.5, .bf16 = bf16};
     for (int64_t i = 0; i < count; i++) {
