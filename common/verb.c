@@ -49,9 +49,18 @@ static int help_verb(const struct program *program, const struct verb *verb)
     return print_text(&out);
 }
 
+/* Does a sentence end before `space`? A closing parenthesis or quote may follow its stop. */
+static bool ends_sentence(const char *start, const char *space)
+{
+    while (space > start && strchr(")\"'", space[-1]))
+        space--;
+    return space > start && strchr(".!?", space[-1]);
+}
+
 /* Text for mdoc: backslashes, and dots or quotes at the start of a line. */
 static void append_mdoc(struct str *out, const char *text)
 {
+    const char *start = text;
     bool line_start = true;
     for (; *text; text++) {
         if (line_start && (*text == '.' || *text == '\''))
@@ -63,6 +72,8 @@ static void append_mdoc(struct str *out, const char *text)
             str_append(out, "\\-");
         else if (line_start && text[1] == '\n')
             str_append(out, "\n.Pp"); /* an empty line is a paragraph */
+        else if (*text == ' ' && ends_sentence(start, text))
+            str_append_char(out, '\n'), line_start = true; /* mdoc wants each on its own line */
         else
             str_append_char(out, *text);
         if (line_start && text[1] == '\n') {
