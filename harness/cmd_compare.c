@@ -59,7 +59,7 @@ static int compare(const struct compare_options *o, double margin, const char *p
         return err->code;
     struct analysis a;
     const struct analysis_options options = {o->metric, margin};
-    analysis_make(&session.study, &session.records, &options, &a);
+    analysis_make(&session.study, &session.view.records, &options, &a);
     auto_str text = STR_INIT;
     render(o, &session, &a, &text);
     int rc = output_write(o->output, &text, err) ? err->code : analysis_exit(&a);

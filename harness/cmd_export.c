@@ -103,9 +103,9 @@ static void export_rows(const struct session_data *s, bool csv, struct str *out)
             str_appendf(out, "%s,", columns[i]);
         str_append(out, "metric,value\n");
     }
-    for (size_t i = 0; i < s->records.count; i++) {
+    for (size_t i = 0; i < s->view.records.count; i++) {
         for (size_t m = 0; m < sizeof metrics / sizeof *metrics; m++) {
-            json_t *row = row_of(s, &s->records.items[i], metrics[m]);
+            json_t *row = row_of(s, &s->view.records.items[i], metrics[m]);
             if (csv) {
                 put_csv_row(out, row);
                 json_decref(row);

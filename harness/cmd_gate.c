@@ -24,7 +24,7 @@ static int gate(const struct gate_options *o, const char *path, struct error *er
         return err->code;
     struct analysis a;
     struct gate_lines lines;
-    analysis_make(&session.study, &session.records, NULL, &a);
+    analysis_make(&session.study, &session.view.records, NULL, &a);
     int rc = gates_evaluate(&a, &lines, err) ? err->code : gates_exit(&lines);
     auto_str text = STR_INIT;
     if (o->json) {

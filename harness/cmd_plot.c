@@ -50,12 +50,12 @@ static int plot(const struct plot_options *o, const char *path, struct error *er
     for (int k = 0; k < PLOT_KIND_COUNT; k++)
         request.kinds[k] =
             !strcmp(o->kind, "all") || !strcmp(o->kind, plot_kind_name((enum plot_kind)k));
-    auto_free char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/plots", session.dir);
+    auto_free char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/plots", session.view.dir);
     request.dir = dir;
     struct analysis a;
     auto_strv written = STRV_INIT;
     auto_strv notes = STRV_INIT;
-    analysis_make(&session.study, &session.records, NULL, &a);
+    analysis_make(&session.study, &session.view.records, NULL, &a);
     int rc = plot_write(&session, &a, &request, &written, &notes, err) ? err->code : 0;
     auto_str text = STR_INIT;
     for (size_t i = 0; i < written.count; i++)

@@ -27,9 +27,10 @@ static int write_one(const struct report_options *o, const struct session_data *
                      struct error *err)
 {
     auto_str text = STR_INIT;
-    auto_free char *path = o->output ? mem_strdup(o->output)
-                                     : mem_printf("%s/report%s", session->dir, reporter->extension);
-    report_render(session, a, reporter, &text);
+    auto_free char *path = o->output
+                               ? mem_strdup(o->output)
+                               : mem_printf("%s/report%s", session->view.dir, reporter->extension);
+    report_render(session, a, reporter, !o->output, &text);
     if (output_write(path, &text, err))
         return -err->code;
     if (strcmp(path, "-") != 0)
@@ -47,7 +48,7 @@ static int report(const struct report_options *o, const char *path, struct error
     bool md_file = o->output && str_ends_with(o->output, ".md");
     bool html = o->html || (!o->md && !(md_file || (o->output && !strcmp(o->output, "-"))));
     bool md = o->md || (!o->html && (!o->output || !html));
-    analysis_make(&session.study, &session.records, NULL, &a);
+    analysis_make(&session.study, &session.view.records, NULL, &a);
     int rc = analysis_exit(&a);
     if (html && write_one(o, &session, &a, &reporter_html, err))
         rc = err->code;

@@ -188,7 +188,7 @@ int gate_session(const char *dir, struct error *err)
         return err->code;
     struct analysis a;
     struct gate_lines lines;
-    analysis_make(&session.study, &session.records, NULL, &a);
+    analysis_make(&session.study, &session.view.records, NULL, &a);
     int rc = gates_evaluate(&a, &lines, err) ? err->code : gates_exit(&lines);
     auto_str text = STR_INIT;
     gates_text(&lines, &text);

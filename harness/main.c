@@ -43,6 +43,11 @@ static const struct verb verbs[] = {
     {"plot", cmd_plot, plot_options, "SESSION", "draw the plots of a session through gnuplot",
      "Writes NAME.dat and NAME.gp first; without gnuplot these are all, and a note says so."},
     {"export", cmd_export, export_options, "SESSION", "the records as flat CSV or JSON", NULL},
+    {"selftest", cmd_selftest, selftest_options, "",
+     "verdicts of simulated trials with known truth",
+     "Sends trials of the fake runtime through blocks, looks and verdicts: alike arms must come "
+     "out "
+     "equivalent, planted differences must be found. Exit 70 if any case fails."},
     {0},
 };
 

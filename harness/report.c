@@ -146,9 +146,17 @@ static void number_row(const struct analysis *a, const struct comparison *c, boo
     value_cell(out, c->metric, c->median_b);
     ratio_cell(out, c->paired.ratio, c->paired.ci);
     auto_str margin = STR_INIT;
-    verdict_put_percent(&margin, c->margin);
-    document_cell(out, "±%s", margin.data);
+    verdict_put_margin(&margin, c);
+    document_cell(out, "%s", margin.data);
     document_cell(out, "%s", verdict_words(c->verdict));
+}
+
+static bool has_values(const struct analysis *a, const char *metric)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (!strcmp(a->items[i].metric, metric) && a->items[i].paired.n > 0)
+            return true;
+    return false;
 }
 
 void report_numbers(const struct analysis *a, bool primary, struct document *out)
@@ -166,8 +174,14 @@ void report_numbers(const struct analysis *a, bool primary, struct document *out
                                         primary ? "" : "metric|", base);
     document_table(out, header, primary ? "llrrrrrl" : "lllrrrrrl", caption);
     for (size_t i = 0; i < a->count; i++)
-        if ((i < a->n_primary) == primary)
+        if ((i < a->n_primary) == primary && (primary || a->items[i].paired.n > 0))
             number_row(a, &a->items[i], primary, out);
+    auto_str silent = STR_INIT;
+    for (size_t i = 0; !primary && i < s->secondary.count; i++)
+        if (!has_values(a, s->secondary.items[i]))
+            str_appendf(&silent, "%s%s", silent.len ? ", " : "", s->secondary.items[i]);
+    if (silent.len)
+        document_paragraph(out, "Without values in this session: %s.", silent.data);
 }
 
 void report_details(const struct analysis *a, struct document *out)

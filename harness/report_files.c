@@ -45,18 +45,20 @@ static bool draw_in(const struct session_data *session, const struct analysis *a
     return true;
 }
 
-static void draw(const struct session_data *session, const struct analysis *a,
+static void draw(const struct session_data *session, const struct analysis *a, bool keep,
                  struct report_figures *out)
 {
-    auto_free char *dir = mem_printf("%s/plots", session->dir);
+    auto_free char *dir = mem_printf("%s/plots", session->view.dir);
     auto_free char *gnuplot = spawn_find_program("gnuplot");
     auto_error struct error err = ERROR_INIT;
-    if (!gnuplot)
-        out->why = "gnuplot is not installed";
-    if (draw_in(session, a, dir, out, &err))
-        return;
-    char temporary[] = "/tmp/ncbench-plots-XXXXXX"; /* a session that others own */
     auto_error struct error again = ERROR_INIT;
+    if (!gnuplot) {
+        out->why = "gnuplot is not installed";
+        return;
+    }
+    if (keep && draw_in(session, a, dir, out, &err))
+        return;
+    char temporary[] = "/tmp/ncbench-plots-XXXXXX"; /* or a session that others own */
     if (!mkdtemp(temporary) || !draw_in(session, a, temporary, out, &again))
         out->why = "no folder for them can be written";
     fs_remove_tree(temporary, NCBENCH_EXIT_RESULTS, &again);
@@ -74,10 +76,13 @@ static void render(const struct session_data *session, const struct analysis *a,
 }
 
 void report_render(const struct session_data *session, const struct analysis *a,
-                   const struct reporter_ops *reporter, struct str *out)
+                   const struct reporter_ops *reporter, bool keep, struct str *out)
 {
     struct report_figures figures = {0};
-    draw(session, a, &figures);
+    if (keep || reporter == &reporter_html)
+        draw(session, a, keep, &figures);
+    else
+        figures.why = "`ncbench plot SESSION` draws them";
     render(session, a, reporter, &figures, out);
 }
 
@@ -92,7 +97,7 @@ static int write_reports(const struct session_data *session, const struct analys
             return error_set(err, NCBENCH_EXIT_SCENARIO, "there is no report format \"%s\"",
                              reports->items[i]);
         auto_str text = STR_INIT;
-        auto_free char *path = mem_printf("%s/report%s", session->dir, reporter->extension);
+        auto_free char *path = mem_printf("%s/report%s", session->view.dir, reporter->extension);
         struct report_figures figures = {.why = gnuplot ? NULL : "gnuplot is not installed"};
         take_pictures(pictures, plots, &figures);
         render(session, a, reporter, &figures, &text);
@@ -110,13 +115,13 @@ int report_session_files(const char *dir, const struct strv *plots, const struct
     struct analysis a;
     if (session_data_load(dir, &session, err))
         return -err->code;
-    auto_free char *folder = mem_printf("%s/plots", session.dir);
+    auto_free char *folder = mem_printf("%s/plots", session.view.dir);
     auto_strv pictures = STRV_INIT;
     struct plot_request request = everything;
     request.dir = folder;
     request.png = strv_contains(plots, "png");
     request.svg = strv_contains(plots, "svg") || strv_contains(reports, "html");
-    analysis_make(&session.study, &session.records, NULL, &a);
+    analysis_make(&session.study, &session.view.records, NULL, &a);
     int rc = 0;
     if (request.svg || request.png)
         rc = plot_write(&session, &a, &request, &pictures, notes, err);

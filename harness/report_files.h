@@ -7,10 +7,11 @@
 #include "harness/reporters/reporter.h"
 #include "harness/session_data.h"
 
-/* The text of the report, with the pictures drawn into SESSION/plots (or, where that cannot be
- * written, into a temporary folder). Where there are none the report says why. */
+/* The text of the report with its pictures; where there are none it says why. keep: they are drawn
+ * into SESSION/plots, where Markdown links to them; else the session is left alone, HTML has its
+ * pictures inside and Markdown has none. */
 void report_render(const struct session_data *session, const struct analysis *a,
-                   const struct reporter_ops *reporter, struct str *out);
+                   const struct reporter_ops *reporter, bool keep, struct str *out);
 
 /* For the end of `run`: plots in the given formats ("svg", "png") and report.<extension> for each
  * of `reports` ("md", "html"), in the session's directory. Adds the paths written to `written` and

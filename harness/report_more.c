@@ -208,14 +208,14 @@ void report_failures(const struct session_data *session, const struct analysis *
                           b->superseded ? " (repeated)" : "");
         }
     document_list(out);
-    for (size_t i = 0; failed && i < session->records.count; i++) {
-        const struct record *r = &session->records.items[i];
+    for (size_t i = 0; failed && i < session->view.records.count; i++) {
+        const struct record *r = &session->view.records.items[i];
         const json_t *why = json_array_get(json_at(r->json, "reasons"), 0);
         if (r->outcome != OUTCOME_OK && json_is_string(why))
             document_item(out, "%s: %s: %s", r->trial, outcome_name(r->outcome),
                           json_string_value(why));
     }
-    if (session->records.torn)
+    if (session->view.records.torn)
         document_note(out, "The last line of trials.jsonl is torn and was left out.");
 }
 
@@ -229,7 +229,14 @@ static void control_line(const struct analysis *a, struct document *out)
                            "that the machinery would find no difference where there is none.");
         return;
     }
-    document_item(out, "A/A control: %s.", a->control_ok ? "passed" : a->control_reason);
+    size_t blocks = 0;
+    for (size_t i = 0; i < a->n_primary; i++)
+        if (analysis_is_control(a, &a->items[i]) && a->items[i].paired.n > blocks)
+            blocks = a->items[i].paired.n;
+    document_item(out, "A/A control: %s.",
+                  !a->control_ok ? a->control_reason
+                  : blocks < 2   ? "it has fewer than two blocks and proves nothing"
+                                 : "passed");
     for (size_t i = 0; i < a->n_primary; i++)
         if (analysis_is_control(a, &a->items[i]))
             document_item(out, "%s: %s.", report_cell_label(a->study, a->items[i].cell),
@@ -243,8 +250,8 @@ static void margin_line(const struct analysis *a, struct document *out)
     for (size_t i = 0; i < a->n_primary; i++) {
         if (i && a->items[i].margin == a->items[i - 1].margin)
             continue;
-        str_append(&text, text.len ? ", ±" : "±");
-        verdict_put_percent(&text, a->items[i].margin);
+        str_append(&text, text.len ? ", " : "");
+        verdict_put_margin(&text, &a->items[i]);
     }
     if (!text.len)
         return;
@@ -390,8 +397,8 @@ static void title(const struct session_data *session, const struct analysis *a,
     const struct study *s = a->study;
     document_heading(out, 1, s->name);
     const json_t *host = json_array_get(session_data_latest(session, NULL, "hosts"), 0);
-    document_paragraph(out, "Session %s%s%s. %s over %s, %zu cell%s, %zu arm%s.", session->id,
-                       host ? " on " : "", host ? json_string_value(host) : "",
+    document_paragraph(out, "Session %s%s%s. Judged by %s against %s; %zu cell%s, %zu arm%s.",
+                       session->id, host ? " on " : "", host ? json_string_value(host) : "",
                        report_metric_words(a->metric), s->arms[s->baseline].name, s->n_cells,
                        s->n_cells == 1 ? "" : "s", s->n_arms, s->n_arms == 1 ? "" : "s");
     if (s->description && *s->description)
@@ -407,17 +414,25 @@ static bool any_finding(const struct analysis *a, bool treatment)
     return false;
 }
 
+static bool lacks_evidence(const struct analysis *a)
+{
+    for (size_t i = 0; i < a->study->n_cells * a->study->n_arms; i++)
+        if (a->env[i].blocks > a->env[i].compared)
+            return true;
+    return false;
+}
+
 static void incomplete_note(const struct session_data *session, struct document *out)
 {
-    const char *state = json_read_str(session->summary, "state");
-    if (state && strcmp(state, "complete") != 0)
+    const char *state = session_view_state(&session->view);
+    if (strcmp(state, "complete") != 0)
         document_note(out, "This session is not complete (%s): what follows is what is there.",
                       state);
 }
 
 static void reproduce(const struct session_data *session, struct document *out)
 {
-    auto_free char *command = mem_printf("ncbench run %s/scenario.yaml", session->dir);
+    auto_free char *command = mem_printf("ncbench run %s/scenario.yaml", session->view.dir);
     document_heading(out, 2, "How to reproduce");
     document_paragraph(out,
                        "The session keeps the scenario as it was; the same seed gives the same "
@@ -481,7 +496,7 @@ void report_compare(const struct session_data *session, const struct analysis *a
 {
     title(session, a, out);
     incomplete_note(session, out);
-    if (any_finding(a, false)) {
+    if (any_finding(a, false) || lacks_evidence(a)) {
         document_heading(out, 2, "Comparability");
         report_findings(a, out);
     }

@@ -55,7 +55,8 @@ static struct margin default_margin(const char *metric)
     return (struct margin){NULL, .05, 0};
 }
 
-double study_margin(const struct study *s, const char *metric, double level, const char **source)
+double study_margin(const struct study *s, const char *metric, double level, double *absolute,
+                    const char **source)
 {
     const struct margin *given = find_margin(s, metric);
     /* Throughput is step time turned round: its margin is the same. */
@@ -64,8 +65,10 @@ double study_margin(const struct study *s, const char *metric, double level, con
     if (source)
         *source = given ? "scenario" : "default";
     struct margin m = given ? *given : default_margin(metric);
-    double absolute = m.abs > 0 && level > 0 ? m.abs / level : 0;
-    return fmax(m.rel, absolute);
+    double share = m.abs > 0 && level > 0 ? m.abs / level : 0;
+    if (absolute)
+        *absolute = share > m.rel ? m.abs : 0;
+    return fmax(m.rel, share);
 }
 
 /* ---- from a scenario ----------------------------------------------------------------------- */

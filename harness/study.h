@@ -61,9 +61,11 @@ int study_arm_index(const struct study *s, const char *name); /* -1: none */
 int study_cell_index(const struct study *s, const char *id);
 /* The relative margin of a metric whose baseline level is `level`: the larger of the relative and
  * the absolute one. Not in the scenario: the default of the metric (1 % for step time, rates and
- * MFU; 20 % and at least 100 ms for phases; 5 % for anything else). `source` (may be NULL) tells
- * which: "scenario" or "default". */
-double study_margin(const struct study *s, const char *metric, double level, const char **source);
+ * MFU; 20 % and at least 100 ms for phases; 5 % for anything else). `absolute`
+ * becomes the absolute one where that counts, else 0; `source` tells "scenario" or "default"; both
+ * may be NULL. */
+double study_margin(const struct study *s, const char *metric, double level, double *absolute,
+                    const char **source);
 
 /* "ranks 2, seq 256" of {"ranks": 2, "seq": 256}; caller frees. */
 char *study_cell_label(const json_t *values);

@@ -22,6 +22,8 @@ static double number_or_text(const json_t *v, double otherwise)
 static int read_arms(const json_t *resolved, struct study *out, struct error *err)
 {
     const json_t *list = json_at(resolved, "runtimes");
+    if (!list) /* per cell, for their ${…} may differ; names, kinds and differs do not */
+        list = json_at(json_array_get(json_at(resolved, "cells"), 0), "runtimes");
     size_t n = json_array_size(list);
     if (n == 0)
         return error_set(err, NCBENCH_EXIT_RESULTS, "resolved.json: it lists no runtimes");

@@ -74,6 +74,18 @@ void verdict_put_ratio(struct str *out, double ratio)
         str_append(out, "none");
 }
 
+void verdict_put_margin(struct str *out, const struct comparison *c)
+{
+    bool seconds = str_ends_with(c->metric, "_s") || str_starts_with(c->metric, "phases_s.");
+    str_append(out, "±");
+    if (!(c->margin_abs > 0))
+        verdict_put_percent(out, c->margin);
+    else if (seconds && c->margin_abs < 1)
+        str_appendf(out, "%.4g ms", c->margin_abs * 1e3);
+    else
+        str_appendf(out, "%.4g%s", c->margin_abs, seconds ? " s" : "");
+}
+
 static void put_share(struct str *out, double share)
 {
     str_appendf(out, "%.*f", fabs(share) < .00995 ? 2 : fabs(share) < 9.95 ? 1 : 0, share * 100);
@@ -127,14 +139,14 @@ static void put_direction(struct str *out, const struct comparison *c, const cha
     put_share(out, near);
     str_append(out, "–");
     put_share(out, far);
-    str_append(out, sure ? " %), beyond the margin of ±" : " %), size uncertain: the margin is ±");
-    verdict_put_percent(out, c->margin);
+    str_append(out, sure ? " %), beyond the margin of " : " %), size uncertain: the margin is ");
+    verdict_put_margin(out, c);
 }
 
 static void put_equivalent(struct str *out, const struct comparison *c, const char *base)
 {
-    str_appendf(out, "is equivalent to %s: within ±", base);
-    verdict_put_percent(out, c->margin);
+    str_appendf(out, "is equivalent to %s: within ", base);
+    verdict_put_margin(out, c);
     put_evidence(out, c);
     if (c->paired.ci.lo > 1 || c->paired.ci.hi < 1) {
         str_append(out, "; a real difference of ");
@@ -149,8 +161,8 @@ static void put_inconclusive(struct str *out, const struct comparison *c, const 
     if (c->reason) {
         str_append(out, c->reason);
     } else {
-        str_append(out, "the interval spans ±");
-        verdict_put_percent(out, c->margin);
+        str_append(out, "the interval spans ");
+        verdict_put_margin(out, c);
         if (c->more_blocks)
             str_appendf(out, "; about %zu more block%s needed", c->more_blocks,
                         c->more_blocks == 1 ? "" : "s");
@@ -268,8 +280,9 @@ void comparison_make(const struct study *s, const struct blocks *b, size_t cell,
     out->median_a = stats_median(used.a, used.count);
     out->median_b = stats_median(used.b, used.count);
     out->margin_source = "option";
-    out->margin =
-        margin >= 0 ? margin : study_margin(s, metric, out->median_a, &out->margin_source);
+    out->margin = margin;
+    if (margin < 0)
+        out->margin = study_margin(s, metric, out->median_a, &out->margin_abs, &out->margin_source);
     out->tost = stats_tost(&out->paired, out->margin);
     out->look = looks_passed(s, used.count);
     judge(out);
@@ -299,7 +312,7 @@ void comparison_release(struct comparison *c)
 /* ---- looks --------------------------------------------------------------------------------------
  */
 
-static bool decided(const struct study *s, const struct comparison *c)
+bool comparison_decided(const struct study *s, const struct comparison *c)
 {
     if (s->stop == STOP_PRECISION) {
         double half = log(c->paired.ci.hi / c->paired.ci.lo) / 2;
@@ -320,7 +333,7 @@ static bool all_decided(const struct study *s, const struct records *r, size_t c
             continue;
         struct comparison c;
         comparison_make(s, &b, cell, s->baseline, arm, s->primary, -1, &c);
-        all = decided(s, &c);
+        all = comparison_decided(s, &c);
         comparison_release(&c);
     }
     blocks_release(&b);

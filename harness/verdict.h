@@ -49,6 +49,7 @@ struct comparison {
     struct paired all_blocks;            /* the same with disturbed blocks */
     double p_holm;                       /* NaN outside the family */
     double margin;
+    double margin_abs;         /* in the metric's unit, where that one counts; else 0 */
     const char *margin_source; /* "scenario", "default", "option" */
     int look;                  /* looks passed with this many blocks; 0: before the first */
     double median_a, median_b; /* of the metric over the blocks that count */
@@ -75,6 +76,10 @@ enum verdict_kind verdict_of_interval(struct interval cost, double margin);
 /* Words: "+0.2 %", "1.002", "95 %"; each appends. */
 void verdict_put_ratio(struct str *out, double ratio);
 void verdict_put_percent(struct str *out, double share); /* .05 → "5 %", .9558 → "95.6 %" */
+void verdict_put_margin(struct str *out, const struct comparison *c); /* "±5 %", "±100 ms" */
+
+/* Would `stop: decided` (or precision, as the study says) end the cell on this comparison? */
+bool comparison_decided(const struct study *s, const struct comparison *c);
 
 /* Called by the run loop when a cell has so many analysed blocks. *stop: the cell is finished: it
  * has reached its last look, or it is at a look and its verdict allows to stop (`stop: decided`:

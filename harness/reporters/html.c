@@ -104,23 +104,24 @@ static void put_table(struct str *out, const struct node *n)
     str_append(out, "</tbody></table></div>\n");
 }
 
-/* gnuplot names its symbols alike in every picture: make them the figure's own. The XML declaration
- * and document type do not belong inside HTML. */
+/* gnuplot gives its parts the same ids in every picture: the figure's name goes in front of each id
+ * and of each reference to one. The XML declaration and document type do not belong inside HTML. */
 static void put_svg(struct str *out, const struct node *n)
 {
+    static const char *const marks[] = {"id=\"", "id='", "href=\"#", "href='#", "url(#"};
     const char *p = strstr(n->svg, "<svg");
     while (p && *p) {
-        const char *next = strstr(p, "gpDot");
-        const char *other = strstr(p, "gpPt");
-        if (!next || (other && other < next))
-            next = other;
-        if (!next) {
-            str_append(out, p);
-            break;
-        }
-        str_append_n(out, p, (size_t)(next - p));
-        str_appendf(out, "%s-gp", n->name);
-        p = next + 2;
+        size_t step = 1;
+        bool word = p > n->svg && (p[-1] == ' ' || p[-1] == ':' || p[-1] == '\'' || p[-1] == '"');
+        for (size_t i = 0; word && i < sizeof marks / sizeof *marks; i++)
+            if (str_starts_with(p, marks[i])) {
+                step = strlen(marks[i]);
+                break;
+            }
+        str_append_n(out, p, step);
+        if (step > 1)
+            str_appendf(out, "%s-", n->name);
+        p += step;
     }
 }
 

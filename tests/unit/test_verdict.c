@@ -140,14 +140,14 @@ static void margins(void)
     struct study s;
     const char *source;
     fixture_study(&s, "[6]", false);
-    CU_ASSERT_NEAR(study_margin(&s, "step_time_s", 2, &source), .01, 0);
+    CU_ASSERT_NEAR(study_margin(&s, "step_time_s", 2, NULL, &source), .01, 0);
     CU_ASSERT_STR(source, "scenario");
-    CU_ASSERT_NEAR(study_margin(&s, "start_s", .2, NULL), .5, 1e-12); /* 100 ms of 200 ms */
-    CU_ASSERT_NEAR(study_margin(&s, "start_s", 5, NULL), .2, 0);      /* 20 % is more */
-    CU_ASSERT_NEAR(study_margin(&s, "start_s", NAN, NULL), .2, 0);
-    CU_ASSERT_NEAR(study_margin(&s, "phases_s.exec", .05, &source), 2, 1e-12);
+    CU_ASSERT_NEAR(study_margin(&s, "start_s", .2, NULL, NULL), .5, 1e-12); /* 100 ms of 200 ms */
+    CU_ASSERT_NEAR(study_margin(&s, "start_s", 5, NULL, NULL), .2, 0);      /* 20 % is more */
+    CU_ASSERT_NEAR(study_margin(&s, "start_s", NAN, NULL, NULL), .2, 0);
+    CU_ASSERT_NEAR(study_margin(&s, "phases_s.exec", .05, NULL, &source), 2, 1e-12);
     CU_ASSERT_STR(source, "default");
-    CU_ASSERT_NEAR(study_margin(&s, "peak_rss_bytes", 1e9, NULL), .05, 0);
+    CU_ASSERT_NEAR(study_margin(&s, "peak_rss_bytes", 1e9, NULL, NULL), .05, 0);
     study_release(&s);
 }
 
@@ -366,7 +366,7 @@ static void study_of_scenario(void)
     CU_ASSERT_STR(s.arms[1].name, "podman");
     CU_ASSERT_EQUAL(s.looks[1], 12);
     CU_ASSERT_EQUAL(s.cells[0].ranks, 1);
-    CU_ASSERT_NEAR(study_margin(&s, "step_time_s", 1, NULL), .01, 0);
+    CU_ASSERT_NEAR(study_margin(&s, "step_time_s", 1, NULL, NULL), .01, 0);
     study_release(&s);
     json_decref(f.cell.values);
 }

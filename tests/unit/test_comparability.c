@@ -1,0 +1,360 @@
+/* What differs between two arms: class by class, what decides, what is excused, what is only told.
+ * Above all: bare metal against Podman on a machine that is set up well must be comparable. */
+#include "common/mem.h"
+#include "harness/analysis.h"
+#include "harness/comparability.h"
+#include "tests/unit/session_fixture.h"
+#include "tests/unit/unit.h"
+
+#include <string.h>
+
+/* As ranks record it, bare metal and inside podman (netns and ipc of the host). */
+static const char bare[] =
+    "{'rank':{'rank':0,'world':1,'comm_id':'aa','comm_backend':'self'},"
+    "'host':{'hostname':'node1','kernel_release':'6.1.0','clocksource':'tsc','governor':null,"
+    "'governor_why':'no cpufreq in /sys/devices/system/cpu'},"
+    "'cpu':{'usable_pus':'0','n_usable_pus':1,'cpubind':'0','membind':'0','membind_policy':"
+    "'default'},"
+    "'threads':{'omp_max_threads':1,'omp_proc_bind':'false','omp_places':0,'blas_name':'blis',"
+    "'blas_config':'haswell','blas_threads':1},"
+    "'environment':{'OMP_NUM_THREADS':'1','MALLOC_ARENA_MAX':'2'},"
+    "'rlimits':{'memlock_bytes':null,'memlock_bytes_why':'unlimited','memlock_hard_bytes':null,"
+    "'memlock_hard_bytes_why':'unlimited','nofile':1024,'nofile_hard':1048576,"
+    "'stack_bytes':8388608,'nproc':127000},"
+    "'memory':{'total_bytes':8000000000,'available_bytes':5000000000,'thp':'madvise',"
+    "'thp_disabled':false},'shm':{'size_bytes':4000000000,'free_bytes':3999000000},"
+    "'cgroup':{'version':'v2','path':'/user.slice/a','cpu_max_pus':null,'cpu_max_pus_why':"
+    "'unlimited','memory_max_bytes':null,'memory_max_bytes_why':'unlimited','cpuset_cpus':'0-1'},"
+    "'security':{'cap_effective':'000001ffffffffff','seccomp':'off','no_new_privs':'no','lsm':null,"
+    "'lsm_why':'no label','uid':0},"
+    "'namespaces':{'cgroup':1,'ipc':2,'mnt':3,'net':4,'pid':5,'uts':6,'timens_offset_s':0},"
+    "'mounts':{'executable':{'path':'/opt/nanochat','fs_type':'ext4','options':'rw'},"
+    "'tmp':{'path':'/tmp','fs_type':'ext4'},'data':{'path':'/data','fs_type':'ext4'}},"
+    "'libraries':[{'path':'/usr/lib/x86_64-linux-gnu/libc.so.6','build_id':'7a'},"
+    "{'path':'/usr/lib/x86_64-linux-gnu/libnss_systemd.so.2','build_id':'31'}]}";
+static const char podman[] =
+    "{'rank':{'rank':0,'world':1,'comm_id':'bb','comm_backend':'self'},"
+    "'host':{'hostname':'c0ffee','kernel_release':'6.1.0','clocksource':'tsc','governor':null,"
+    "'governor_why':'/sys is not mounted'},"
+    "'cpu':{'usable_pus':'0','n_usable_pus':1,'cpubind':'0','membind':null,'membind_why':"
+    "'Operation not permitted','membind_policy':null,'membind_policy_why':'Operation not "
+    "permitted'},"
+    "'threads':{'omp_max_threads':1,'omp_proc_bind':'false','omp_places':0,'blas_name':'blis',"
+    "'blas_config':'haswell','blas_threads':1},"
+    "'environment':{'MALLOC_ARENA_MAX':'2','OMP_NUM_THREADS':'1'},"
+    "'rlimits':{'memlock_bytes':null,'memlock_bytes_why':'unlimited','memlock_hard_bytes':null,"
+    "'memlock_hard_bytes_why':'unlimited','nofile':1024,'nofile_hard':524288,"
+    "'stack_bytes':8388608,'nproc':null,'nproc_why':'unlimited'},"
+    "'memory':{'total_bytes':8000000000,'available_bytes':4800000000,'thp':'madvise',"
+    "'thp_disabled':false},'shm':{'size_bytes':4000000000,'free_bytes':3990000000},"
+    "'cgroup':{'version':'v2','path':'/','cpu_max_pus':null,'cpu_max_pus_why':"
+    "'no cpu controller is visible','memory_max_bytes':null,'memory_max_bytes_why':'unlimited',"
+    "'cpuset_cpus':null,'cpuset_cpus_why':'no cpuset in this group'},"
+    "'security':{'cap_effective':'00000000800405fb','seccomp':'filter','no_new_privs':'no',"
+    "'lsm':null,'lsm_why':'no label','uid':0},"
+    "'namespaces':{'cgroup':11,'ipc':2,'mnt':13,'net':4,'pid':15,'uts':16,'timens_offset_s':0},"
+    "'mounts':{'executable':{'path':'/opt/nanochat','fs_type':'overlay','options':'rw'},"
+    "'tmp':{'path':'/tmp','fs_type':'overlay'},'data':{'path':'/data','fs_type':'ext4'}},"
+    "'libraries':[{'path':'/lib/x86_64-linux-gnu/libc.so.6','build_id':'7a'}]}";
+
+static json_t *env(const char *text)
+{
+    char *copy = mem_strdup(text);
+    for (char *p = copy; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
+    json_t *value = json_loads(copy, 0, NULL);
+    if (!value)
+        BUG("fixture: %s", copy);
+    free(copy);
+    return value;
+}
+
+/* The text with the first `from` replaced. */
+static json_t *env_with(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    if (!at)
+        BUG("fixture: no %s", from);
+    char *changed = mem_printf("%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    json_t *value = env(changed);
+    free(changed);
+    return value;
+}
+
+struct fixture {
+    struct study study;
+    struct records records;
+    struct analysis analysis;
+    const struct comparability *env;
+};
+
+/* Six blocks; the arm's environment is taken over. */
+static void make(struct fixture *f, json_t *arm)
+{
+    *f = (struct fixture){0};
+    fixture_study(&f->study, "[6]", false);
+    for (int block = 1; block <= 6; block++) {
+        double step = 1 + .0001 * block;
+        fixture_add(&f->records,
+                    (struct fixture_trial){"c00", "bare", block, 0, OUTCOME_OK, step, env(bare)});
+        fixture_add(&f->records, (struct fixture_trial){"c00", "podman", block, 0, OUTCOME_OK, step,
+                                                        json_deep_copy(arm)});
+    }
+    json_decref(arm);
+}
+
+static void analyse(struct fixture *f)
+{
+    analysis_make(&f->study, &f->records, NULL, &f->analysis);
+    f->env = analysis_env(&f->analysis, 0, 1);
+}
+
+static void release(struct fixture *f)
+{
+    analysis_release(&f->analysis);
+    records_release(&f->records);
+    study_release(&f->study);
+}
+
+static const struct finding *find(const struct fixture *f, const char *item)
+{
+    for (size_t i = 0; i < f->env->count; i++)
+        if (!strcmp(f->env->items[i].item, item))
+            return &f->env->items[i];
+    return NULL;
+}
+
+static enum verdict_kind verdict(const struct fixture *f)
+{
+    return analysis_find(&f->analysis, "step_time_s", 0, 1)->verdict;
+}
+
+static void bare_against_podman_is_comparable(void)
+{
+    struct fixture f;
+    make(&f, env(podman));
+    analyse(&f);
+    CU_ASSERT(f.env->comparable);
+    CU_ASSERT_EQUAL(f.env->compared, 6);
+    CU_ASSERT_EQUAL(verdict(&f), VERDICT_EQUIVALENT);
+    for (size_t i = 0; i < f.env->count; i++)
+        CU_ASSERT(!finding_decisive(&f.env->items[i]));
+    /* What the runtime changes is told … */
+    CU_ASSERT_PTR_NOT_NULL(find(&f, "pid namespace"));
+    CU_ASSERT_PTR_NOT_NULL(find(&f, "seccomp"));
+    CU_ASSERT_PTR_NOT_NULL(find(&f, "file system of the executable"));
+    CU_ASSERT_PTR_NOT_NULL(find(&f, "hard open files limit"));
+    CU_ASSERT_PTR_NULL(find(&f, "ipc namespace")); /* shared with the host */
+    CU_ASSERT_STR(find(&f, "seccomp")->arm, "filter");
+    CU_ASSERT_EQUAL(find(&f, "seccomp")->class, ITEM_TREATMENT);
+    CU_ASSERT_EQUAL(find(&f, "seccomp")->blocks, 6);
+    /* … and what could not be read is, without deciding. */
+    CU_ASSERT(find(&f, "memory binding")->unknown);
+    CU_ASSERT_STR(find(&f, "memory binding")->arm, "Operation not permitted");
+    CU_ASSERT_PTR_NULL(find(&f, "CPU frequency governor")); /* unknown on both sides */
+    release(&f);
+}
+
+/* Every item of an allocation decides, one by one. */
+static void allocations_decide(void)
+{
+    static const struct {
+        const char *from, *to, *item, *reference, *arm, *key;
+    } rows[] = {
+        {"'OMP_NUM_THREADS':'1'", "'OMP_NUM_THREADS':'2'", "OMP_NUM_THREADS", "1", "2",
+         "OMP_NUM_THREADS"},
+        {",'OMP_NUM_THREADS':'1'", "", "OMP_NUM_THREADS", "1", "not set", "OMP_NUM_THREADS"},
+        {"'OMP_NUM_THREADS':'1'", "'OMP_NUM_THREADS':''", "OMP_NUM_THREADS", "1", "set to nothing",
+         "OMP_NUM_THREADS"},
+        {"'OMP_NUM_THREADS'", "'LD_PRELOAD':'x.so','OMP_NUM_THREADS'", "LD_PRELOAD", "not set",
+         "x.so", "LD_PRELOAD"},
+        {"'usable_pus':'0'", "'usable_pus':'0-1'", "usable CPUs", "0", "0-1", "usable_pus"},
+        {"'omp_max_threads':1", "'omp_max_threads':2", "OpenMP threads", "1", "2",
+         "omp_max_threads"},
+        {"'memlock_bytes':null,'memlock_bytes_why':'unlimited'", "'memlock_bytes':8388608",
+         "memlock limit", "unlimited", "8.0 MiB", "memlock_bytes"},
+        {"'nofile':1024", "'nofile':256", "open files limit", "1024", "256", "nofile"},
+        {"'size_bytes':4000000000", "'size_bytes':67108864", "/dev/shm size", "3.7 GiB", "64.0 MiB",
+         "size_bytes"},
+        {"'thp_disabled':false", "'thp_disabled':true",
+         "transparent huge pages disabled for the process", "no", "yes", "thp_disabled"},
+        {"'memory_max_bytes':null,'memory_max_bytes_why':'unlimited'",
+         "'memory_max_bytes':1073741824", "memory limit of the cgroup", "unlimited", "1.0 GiB",
+         "memory_max_bytes"},
+        {"'data':{'path':'/data','fs_type':'ext4'}", "'data':{'path':'/data','fs_type':'fuse'}",
+         "file system of data", "ext4", "fuse", "data"},
+        {"'build_id':'7a'", "'build_id':'7b'", "library libc.so.6", "7a", "7b", "libc.so.6"},
+        {"'blas_config':'haswell'", "'blas_config':'generic'", "BLAS kernel", "haswell", "generic",
+         "blas_config"},
+        {"'comm_backend':'self'", "'comm_backend':'shm'", "communication back end", "self", "shm",
+         "comm_backend"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        make(&f, env_with(podman, rows[i].from, rows[i].to));
+        analyse(&f);
+        const struct finding *found = find(&f, rows[i].item);
+        CU_ASSERT_PTR_NOT_NULL(found);
+        CU_ASSERT_EQUAL(verdict(&f), VERDICT_NOT_COMPARABLE);
+        CU_ASSERT_EQUAL(analysis_exit(&f.analysis), NCBENCH_EXIT_UNTRUSTWORTHY);
+        if (found) {
+            CU_ASSERT_STR(found->reference, rows[i].reference);
+            CU_ASSERT_STR(found->arm, rows[i].arm);
+            CU_ASSERT_EQUAL(found->class, ITEM_ALLOCATION);
+            CU_ASSERT(found == &f.env->items[0]); /* worst first */
+        }
+        release(&f);
+        /* The same, declared. */
+        make(&f, env_with(podman, rows[i].from, rows[i].to));
+        strv_push(&f.study.arms[1].differs, rows[i].key);
+        analyse(&f);
+        CU_ASSERT_EQUAL(verdict(&f), VERDICT_EQUIVALENT);
+        CU_ASSERT(find(&f, rows[i].item)->excused);
+        release(&f);
+    }
+}
+
+static void patterns_excuse_families(void)
+{
+    struct fixture f;
+    make(&f, env_with(podman, "'OMP_NUM_THREADS':'1'", "'OMP_NUM_THREADS':'2','OMP_PLACES':'x'"));
+    strv_push(&f.study.arms[1].differs, "OMP_*");
+    analyse(&f);
+    CU_ASSERT(f.env->comparable);
+    release(&f);
+}
+
+static void variables_of_gpu_toolkits_are_treatment(void)
+{
+    struct fixture f;
+    make(&f,
+         env_with(podman, "'OMP_NUM_THREADS'", "'NVIDIA_VISIBLE_DEVICES':'all','OMP_NUM_THREADS'"));
+    analyse(&f);
+    CU_ASSERT(f.env->comparable);
+    CU_ASSERT_EQUAL(find(&f, "NVIDIA_VISIBLE_DEVICES")->class, ITEM_TREATMENT);
+    release(&f);
+}
+
+/* Identity cannot be excused. */
+static void identity_is_not_excused(void)
+{
+    static const char *const keys[] = {"binary_sha256", "argv"};
+    for (size_t k = 0; k < 2; k++) {
+        struct fixture f;
+        make(&f, env(podman));
+        strv_push(&f.study.arms[1].differs, keys[k]);
+        for (size_t i = 0; i < f.records.count; i++) {
+            bool arm = !strcmp(f.records.items[i].runtime, "podman");
+            json_put(f.records.items[i].json, keys[k],
+                     k == 0 ? json_string(arm ? "beef" : "c0de")
+                            : json_pack("[sss]", arm ? "/inside/nanochat" : "/outside/nanochat",
+                                        "base-train", arm ? "--depth=3" : "--depth=2"));
+        }
+        analyse(&f);
+        CU_ASSERT_EQUAL(verdict(&f), VERDICT_NOT_COMPARABLE);
+        CU_ASSERT_EQUAL(f.env->items[0].class, ITEM_IDENTITY);
+        CU_ASSERT(!f.env->items[0].excused);
+        release(&f);
+    }
+}
+
+static void the_place_of_the_program_is_no_difference(void)
+{
+    struct fixture f;
+    make(&f, env(podman));
+    for (size_t i = 0; i < f.records.count; i++)
+        json_put(f.records.items[i].json, "argv",
+                 json_pack("[ss]", i % 2 ? "/inside/nanochat" : "/outside/nanochat", "base-train"));
+    analyse(&f);
+    CU_ASSERT(f.env->comparable);
+    release(&f);
+}
+
+static void without_evidence(void)
+{
+    struct study s;
+    struct records r = {0};
+    struct analysis a;
+    static const double x[] = {1, 1.001, .999, 1, 1.0005, .9995};
+    fixture_study(&s, "[6]", false);
+    fixture_add_pairs(&r, "c00", x, x, 6);
+    analysis_make(&s, &r, NULL, &a);
+    CU_ASSERT(analysis_env(&a, 0, 1)->comparable);
+    CU_ASSERT_EQUAL(analysis_env(&a, 0, 1)->compared, 0);
+    CU_ASSERT_EQUAL(analysis_env(&a, 0, 1)->blocks, 6);
+    analysis_release(&a);
+    records_release(&r);
+    study_release(&s);
+}
+
+/* One block of six is enough, and is counted. */
+static void a_difference_in_one_block(void)
+{
+    struct fixture f;
+    make(&f, env(podman));
+    fixture_add(&f.records, (struct fixture_trial){"c00", "bare", 7, 0, OUTCOME_OK, 1, env(bare)});
+    fixture_add(&f.records,
+                (struct fixture_trial){"c00", "podman", 7, 0, OUTCOME_OK, 1,
+                                       env_with(podman, "'thp':'madvise'", "'thp':'never'")});
+    analyse(&f);
+    CU_ASSERT_EQUAL(verdict(&f), VERDICT_NOT_COMPARABLE);
+    CU_ASSERT_EQUAL(find(&f, "transparent huge pages")->blocks, 1);
+    CU_ASSERT_STR(f.env->reason,
+                  "transparent huge pages differs: never in podman, madvise in bare");
+    release(&f);
+}
+
+static void holm_and_control_of_a_session(void)
+{
+    static const double a[] = {1, 1.01, .99, 1.005, .995, 1};
+    static const double b[] = {1.03, 1.041, 1.019, 1.034, 1.026, 1.029};
+    struct study s;
+    struct records r = {0};
+    struct analysis x;
+    fixture_study(&s, "[6]", true);
+    fixture_add_pairs(&r, "c00", a, b, 6);
+    fixture_add_pairs(&r, "c01", a, a, 6);
+    for (int i = 0; i < 6; i++) {
+        fixture_add(
+            &r, (struct fixture_trial){"c00", "bare-control", i + 1, 0, OUTCOME_OK, a[i], NULL});
+        fixture_add(
+            &r, (struct fixture_trial){"c01", "bare-control", i + 1, 0, OUTCOME_OK, a[i], NULL});
+    }
+    analysis_make(&s, &r, NULL, &x);
+    CU_ASSERT_EQUAL(x.family, 2);
+    CU_ASSERT(x.control_ok && !x.untrustworthy);
+    const struct comparison *c = analysis_find(&x, "step_time_s", 0, 1);
+    CU_ASSERT_EQUAL(c->verdict, VERDICT_SLOWER);
+    CU_ASSERT_NEAR(c->p_holm, 2 * c->paired.p_diff, 1e-12);
+    struct scaling_point *p;
+    CU_ASSERT_EQUAL(analysis_scaling(&x, 0, &p), 2);
+    CU_ASSERT_NEAR(p[1].efficiency, 1, 1e-12);
+    CU_ASSERT_NEAR(p[1].speedup, 2, 1e-12);
+    free(p);
+    analysis_release(&x);
+    /* A control that differs taints every verdict of the session. */
+    for (int i = 0; i < 6; i++)
+        json_object_set_new(
+            json_object_get(json_object_get(r.items[r.count - 12 + 2 * (size_t)i].json, "train"),
+                            "step_time_s"),
+            "median", json_real(b[i]));
+    analysis_make(&s, &r, NULL, &x);
+    CU_ASSERT(!x.control_ok);
+    for (size_t i = 0; i < x.n_primary; i++)
+        if (!analysis_is_control(&x, &x.items[i]))
+            CU_ASSERT_EQUAL(x.items[i].verdict, VERDICT_UNTRUSTWORTHY);
+    CU_ASSERT_EQUAL(analysis_exit(&x), NCBENCH_EXIT_UNTRUSTWORTHY);
+    analysis_release(&x);
+    records_release(&r);
+    study_release(&s);
+}
+
+UNIT_MAIN({"bare against podman is comparable", bare_against_podman_is_comparable},
+          {"allocations decide", allocations_decide},
+          {"patterns excuse families", patterns_excuse_families},
+          {"variables of gpu toolkits are treatment", variables_of_gpu_toolkits_are_treatment},
+          {"identity is not excused", identity_is_not_excused},
+          {"the place of the program is no difference", the_place_of_the_program_is_no_difference},
+          {"without evidence", without_evidence},
+          {"a difference in one block", a_difference_in_one_block},
+          {"holm and control of a session", holm_and_control_of_a_session})
