@@ -275,8 +275,10 @@ static void on_alias(struct builder *b, const yaml_event_t *event)
         attach(b, node, at);
         return;
     }
-    if (is_key_next(b) && a->node->kind != YAML_SCALAR)
+    if (is_key_next(b) && a->node->kind != YAML_SCALAR) {
+        b->doubtful = true;
         diags_add(b->diags, at, length, "", "a key must be plain text");
+    }
     attach(b, a->node, at);
 }
 
@@ -286,6 +288,7 @@ static void on_start(struct builder *b, const yaml_event_t *event, enum yaml_kin
     struct yaml_node *node = new_node(b, kind, event);
     if (is_key_next(b)) {
         /* mostly an unquoted ${…} in flow style: {a: 1, ${x}: 2} */
+        b->doubtful = true;
         struct diag *d = diags_add(b->diags, node->start, 1, "", "a key must be plain text");
         if (node->start && b->source->text[node->start - 1] == '$')
             diag_hint(d, "quote \"${…}\" inside {…} and […]");
