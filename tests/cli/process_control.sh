@@ -177,7 +177,7 @@ oom() { # what, evidence file below the root, text with 0, text with 1
     local root=$T/oom-$1 file=$2
     mkdir -p "$root/proc/self" "$(dirname "$root$file")"
     printf '%s' "$5" >"$root/proc/self/cgroup"
-    printf "$3" >"$root$file"
+    printf %b "$3" >"$root$file"
     cat >"$T/oom-$1.sh" <<END
 #!/bin/sh
 printf '$4' >$root$file
@@ -205,6 +205,6 @@ scenario reader "$PAYLOAD, print-stdin, exit, '0'"
 printf 'a\nb\nc\n' | while read -r x; do
     ncbench run "$T/reader.yaml" --out "$R/$x" --progress none --blocks 1 >"$T/s.$x" 2>>"$ERR"
 done
-equal 'a surrounding `while read` sees all its lines' "$(cat "$T"/s.[abc] | wc -l)" 3
+equal 'a surrounding loop of read sees all its lines' "$(cat "$T"/s.[abc] | wc -l)" 3
 equal 'the program read nothing' "$(cat "$(cat "$T/s.a")"/trials/*/rank00000.out | wc -c)" 0
 finish

@@ -56,6 +56,7 @@ equal 'each wrote its events' "$(field 1 '[.ranks, .train.steps, (.exit.codes | 
 equal 'the first step is no steady step' "$(field 1 '[.train.warmup_steps, .train.steady_steps] | join(" ")')" '1 7'
 equal 'the step time is that of the slowest rank' \
     "$(field 1 '.train.step_time_s.median >= 0.0099 and .train.rank_skew_s.median >= 0')" true
+# shellcheck disable=SC2016
 equal 'phases add up to the total' "$(field 1 '.phases_s | to_entries
     | map(select((.value | type) == "number" and .key != "total" and .key != "exec").value) | add as $sum
     | $sum')" "$(field 1 .phases_s.total)"

@@ -1,0 +1,195 @@
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "common/str.h"
+#include "harness/launchers/launcher.h"
+#include "harness/reaper.h"
+#include "harness/signals.h"
+#include "tests/unit/unit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void stat_lines_are_parsed(void)
+{
+    static const char tail[] = " 1 7 7 0 -1 4194560 90 0 0 0 1 2 0 0 20 0 1 0 987654 2 3\n";
+    struct process p;
+    auto_str text = STR_INIT;
+    str_appendf(&text, "42 (cat) S%s", tail);
+    CU_ASSERT(process_parse_stat(text.data, &p));
+    CU_ASSERT_EQUAL(p.pid, 42);
+    CU_ASSERT_EQUAL(p.parent, 1);
+    CU_ASSERT_EQUAL(p.state, 'S');
+    CU_ASSERT_EQUAL(p.start_ticks, 987654);
+    CU_ASSERT_STR(p.name, "cat");
+    str_clear(&text); /* a name that tries to look like the fields behind it */
+    str_appendf(&text, "42 (a) R 9 (b) Z%s", tail);
+    CU_ASSERT(process_parse_stat(text.data, &p));
+    CU_ASSERT_EQUAL(p.state, 'Z');
+    CU_ASSERT_EQUAL(p.parent, 1);
+    static const char *const bad[] = {"", "42", "42 (cat", "42 (cat)", "42 (cat) S", "x (cat) S 1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CU_ASSERT(!process_parse_stat(bad[i], &p));
+}
+
+static struct reaper_child start(const char *script, const char *marker)
+{
+    struct error err = ERROR_INIT;
+    auto_strv argv = STRV_INIT, env = STRV_INIT;
+    strv_push(&argv, "/bin/sh");
+    strv_push(&argv, "-c");
+    strv_push(&argv, script);
+    strv_push(&env, "PATH=/usr/bin:/bin");
+    if (marker)
+        strv_push(&env, marker);
+    struct launcher_job job = {.argv = &argv, .env = &env, .stdout_path = "/dev/null"};
+    CU_ASSERT_FATAL(launcher_local.start(&job, &err) == 0);
+    error_release(&err);
+    return (struct reaper_child){.pid = job.pid};
+}
+
+/* Until so many processes belong to the marker. */
+static size_t find_until(const char *marker, size_t want)
+{
+    struct processes found = {0};
+    size_t count = 0;
+    for (int i = 0; i < 200; i++) {
+        reaper_find(marker, &found);
+        count = found.count;
+        if (count == want)
+            break;
+        clock_sleep_s(0.02);
+    }
+    processes_release(&found);
+    return count;
+}
+
+static void what_hides_is_found_and_killed(void)
+{
+    struct error err = ERROR_INIT;
+    auto_str left = STR_INIT;
+    CU_ASSERT(reaper_init(&err) == 0);
+    /* Two children that leave session and group, and whose parent is gone at once. */
+    struct reaper_child child =
+        start("trap '' TERM; setsid sleep 300 & setsid sh -c 'trap \"\" TERM; sleep 301' &",
+              "NCBENCH_TRIAL_ID=unit.1");
+    for (int i = 0; i < 400 && !child.reaped; i++) {
+        clock_sleep_s(0.02);
+        reaper_collect(&child, 1);
+    }
+    CU_ASSERT(child.reaped && child.status == 0);
+    CU_ASSERT_EQUAL(find_until("NCBENCH_TRIAL_ID=unit.1", 3), 3); /* sleep, sh, its sleep */
+    CU_ASSERT(reaper_kill_all("NCBENCH_TRIAL_ID=unit.1", 10, &left));
+    CU_ASSERT_STR(left.data, "");
+    CU_ASSERT_EQUAL(find_until("NCBENCH_TRIAL_ID=unit.1", 0), 0);
+    CU_ASSERT(waitpid(-1, NULL, WNOHANG) == -1); /* no zombie of it is left either */
+    error_release(&err);
+}
+
+static void descent_is_enough(void)
+{
+    auto_str left = STR_INIT;
+    struct reaper_child child = start("exec sleep 300", NULL); /* it wiped its environment */
+    CU_ASSERT_EQUAL(find_until("NCBENCH_TRIAL_ID=unit.2", 1), 1);
+    CU_ASSERT(reaper_kill_all("NCBENCH_TRIAL_ID=unit.2", 10, &left));
+    (void)child;
+}
+
+/* A process that is not ours by descent: started by a parent that is no child of this program. */
+static void another_trial_is_left_alone(void)
+{
+    struct processes found = {0};
+    reaper_find("NCBENCH_TRIAL_ID=unit.nobody", &found);
+    CU_ASSERT_EQUAL(found.count, 0); /* not this program, not its parent */
+    processes_release(&found);
+}
+
+static void a_zombie_has_ended(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(7);
+    CU_ASSERT_EQUAL(find_until(NULL, 0), 0);
+    struct reaper_child child = {.pid = pid};
+    for (int i = 0; i < 100 && !child.reaped; i++) {
+        reaper_collect(&child, 1);
+        clock_sleep_s(0.01);
+    }
+    CU_ASSERT(child.reaped && WIFEXITED(child.status) && WEXITSTATUS(child.status) == 7);
+    CU_ASSERT(child.reaped_s > 0);
+}
+
+static void a_recycled_pid_is_not_signalled(void)
+{
+    auto_str left = STR_INIT;
+    struct reaper_child child = start("exec sleep 300", NULL);
+    CU_ASSERT_EQUAL(find_until(NULL, 1), 1);
+    struct processes stale = {0};
+    reaper_find(NULL, &stale);
+    CU_ASSERT_EQUAL_FATAL(stale.count, 1);
+    stale.items[0].start_ticks--; /* as if another process had had this pid */
+    reaper_signal(&stale, SIGKILL);
+    clock_sleep_s(0.05);
+    reaper_collect(&child, 1);
+    CU_ASSERT(!child.reaped);
+    processes_release(&stale);
+    CU_ASSERT(reaper_kill_all(NULL, 10, &left));
+}
+
+static void signals_are_counted_where_we_wait(void)
+{
+    struct interrupt i;
+    interrupt_open(&i);
+    interrupt_poll(&i);
+    CU_ASSERT_EQUAL(i.signal, 0);
+    kill(getpid(), SIGTERM);
+    kill(getpid(), SIGINT);
+    double before = clock_mono_s();
+    interrupt_wait(&i, 5);
+    CU_ASSERT(clock_mono_s() - before < 4);
+    CU_ASSERT(i.signal == SIGTERM || i.signal == SIGINT);
+    CU_ASSERT_EQUAL(i.count, 2);
+    interrupt_close(&i);
+    /* What was ignored before stays ignored: nohup. */
+    signal(SIGHUP, SIG_IGN);
+    interrupt_open(&i);
+    kill(getpid(), SIGHUP);
+    interrupt_wait(&i, 0.02);
+    CU_ASSERT_EQUAL(i.count, 0);
+    interrupt_close(&i);
+    signal(SIGHUP, SIG_DFL);
+}
+
+static void a_dead_harness_takes_its_child_along(void)
+{
+    int fds[2];
+    CU_ASSERT_FATAL(pipe(fds) == 0);
+    pid_t pid = fork();
+    if (pid == 0) { /* a harness that is killed */
+        struct reaper_child child = start("exec sleep 300", "NCBENCH_TRIAL_ID=unit.3");
+        if (write(fds[1], &child.pid, sizeof child.pid) < 0)
+            _exit(1);
+        raise(SIGKILL);
+    }
+    pid_t orphan = 0;
+    CU_ASSERT(read(fds[0], &orphan, sizeof orphan) == (ssize_t)sizeof orphan);
+    waitpid(pid, NULL, 0);
+    CU_ASSERT_EQUAL(find_until("NCBENCH_TRIAL_ID=unit.3", 0), 0);
+    reaper_collect(NULL, 0);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+UNIT_MAIN({"stat lines are parsed", stat_lines_are_parsed},
+          {"what hides is found and killed", what_hides_is_found_and_killed},
+          {"descent is enough", descent_is_enough},
+          {"another trial is left alone", another_trial_is_left_alone},
+          {"a zombie has ended", a_zombie_has_ended},
+          {"a recycled pid is not signalled", a_recycled_pid_is_not_signalled},
+          {"signals are counted where we wait", signals_are_counted_where_we_wait},
+          {"a dead harness takes its child along", a_dead_harness_takes_its_child_along})
