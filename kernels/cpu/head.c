@@ -10,7 +10,7 @@
 
 #define CHUNK_FLOATS ((int64_t)4 << 20) /* 16 MiB of logits */
 #define CHUNK_ROWS_MIN 128
-#define SUM_BLOCK 1024 /* floats summed in float32 before they enter the float64 sum */
+#define SUM_BLOCK 256 /* floats summed in float32 before they enter the float64 sum */
 
 static int64_t chunk_rows(int64_t rows, int64_t V)
 {
