@@ -1,13 +1,15 @@
 /* Speed of a whole training step against the matrix products that it consists of.
  *
  *     step [--depth=4] [--vocab=8192] [--seq=512] [--batch=8] [--threads=2] [--rounds=7]
+ *          [--cpu-time=0]
  *
  * The step: forward, backward, Muon and AdamW on one micro-batch. Its rate is nanochat's FLOPs per
  * token times tokens over time (nothing is counted for Newton-Schulz, the softmax or the AdamW
  * pass, and the full square for causal attention). The yardstick: the rate of the linked BLAS at
  * the shapes whose FLOPs that formula counts, weighted by them (total FLOPs over total time); for
  * each shape the better of the library's own threads and our split. Steps and products alternate
- * within one run; medians. */
+ * within one run; medians. --cpu-time=1 with --threads=1 takes CPU time instead of time passed: for
+ * a machine that others keep busy. */
 #include "kernels/cpu/gemm.h"
 #include "workload/model.h"
 #include "workload/optimizer.h"
@@ -38,7 +40,7 @@ struct product {
 };
 
 struct bench {
-    int64_t depth, V, T, B, threads, rounds;
+    int64_t depth, V, T, B, threads, rounds, cpu_time;
     struct device *device;
     struct model *model;
     struct optimizer *optimizer;
@@ -48,6 +50,15 @@ struct bench {
     float *a, *b, *c;
     double fwd[MAX_ROUNDS], bwd[MAX_ROUNDS], opt[MAX_ROUNDS], step[MAX_ROUNDS];
 };
+
+static double now_s(const struct bench *x)
+{
+    struct timespec t;
+    if (!x->cpu_time)
+        return clock_mono_s();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static int by_value(const void *a, const void *b)
 {
@@ -107,7 +118,7 @@ static double time_product(struct bench *x, const struct product *p, bool split)
 {
     struct operand a = {x->a, p->ta ? p->m : p->k, p->ta}, b = {x->b, p->tb ? p->k : p->n, p->tb};
     int64_t some = p->each_alone ? 2 * x->threads : 1;
-    double start = clock_mono_s();
+    double start = now_s(x);
     if (p->each_alone) {
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < some; i++)
@@ -117,7 +128,7 @@ static double time_product(struct bench *x, const struct product *p, bool split)
     } else {
         gemm_alone(x->c, p->n, a, b, 1.0f, 0.0f, p->m, p->n, p->k);
     }
-    return (clock_mono_s() - start) * (double)p->count / (double)some;
+    return (now_s(x) - start) * (double)p->count / (double)some;
 }
 
 /* Idle threads of either pool, ours or the library's, spin for a while: each has to fall asleep
@@ -139,15 +150,15 @@ static void time_products(struct bench *x, int64_t slot)
 static void one_step(struct bench *x, int64_t round, struct error *err)
 {
     double t[4], loss, norm, comm_s;
-    t[0] = clock_mono_s();
+    t[0] = now_s(x);
     int rc = model_zero_grad(x->model, err);
     rc = rc ? rc : model_forward(x->model, x->inputs, x->targets, x->B, x->T, &loss, err);
-    t[1] = clock_mono_s();
+    t[1] = now_s(x);
     rc = rc ? rc : model_backward(x->model, err);
-    t[2] = clock_mono_s();
+    t[2] = now_s(x);
     if (!rc)
         optimizer_step(x->optimizer, 1.0, 0.95, &norm, &comm_s, err);
-    t[3] = clock_mono_s();
+    t[3] = now_s(x);
     x->fwd[round] = t[1] - t[0];
     x->bwd[round] = t[2] - t[1];
     x->opt[round] = t[3] - t[2];
@@ -240,7 +251,8 @@ int main(int argc, char **argv)
         if (!option(argv[i], "--depth=", &x.depth) && !option(argv[i], "--vocab=", &x.V) &&
             !option(argv[i], "--seq=", &x.T) && !option(argv[i], "--batch=", &x.B) &&
             !option(argv[i], "--threads=", &x.threads) &&
-            !option(argv[i], "--rounds=", &x.rounds)) {
+            !option(argv[i], "--rounds=", &x.rounds) &&
+            !option(argv[i], "--cpu-time=", &x.cpu_time)) {
             fprintf(stderr, "bench: error: unknown option \"%s\"\n", argv[i]);
             return 2;
         }
