@@ -16,7 +16,7 @@ need = $(if $(shell $(PKG_CONFIG) --exists $(1) && echo yes),,$(error $(1) is mi
 ifeq ($(shell command -v $(PKG_CONFIG)),)
 $(error pkg-config is missing; run tools/install-deps run)
 endif
-$(foreach p,yaml-0.1 jansson hwloc nettle libpcre2-8 zlib,$(call need,$(p)))
+$(foreach p,yaml-0.1 jansson nettle libpcre2-8 zlib,$(call need,$(p)))
 
 pc_cflags = $(shell $(PKG_CONFIG) --cflags $(1) 2>/dev/null)
 pc_libs = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
@@ -38,6 +38,25 @@ ifeq ($(BLAS_FOUND),)
 $(error no CBLAS can be linked (BLAS=$(BLAS)); run tools/install-deps run, or give BLAS_LIBS="-L… -l…")
 endif
 
+# ---- hwloc, PAPI: found by pkg-config ----------------------------------------------------------
+# optional VARIABLE,package,what to do: sets VARIABLE_FOUND to yes or nothing, and VARIABLE_WHY.
+define optional
+$(1) ?= auto
+ifeq ($$($(1)),0)
+$(1)_FOUND :=
+$(1)_WHY := $(1)=0
+else
+$(1)_FOUND := $$(shell $$(PKG_CONFIG) --exists $(2) && echo yes)
+$(1)_WHY := $$(if $$($(1)_FOUND),$$(shell $$(PKG_CONFIG) --modversion $(2)),$(2) not found)
+ifeq ($$($(1))$$($(1)_FOUND),1)
+$$(error $(1)=1 but $(2) was not found; run tools/install-deps run)
+endif
+endif
+$(1)_HAVE := $$(if $$($(1)_FOUND),1,0)
+endef
+$(eval $(call optional,HWLOC,hwloc))
+$(eval $(call optional,PAPI,papi))
+
 # ---- CUDA --------------------------------------------------------------------------------------
 CUDA ?= auto
 NVCC ?= nvcc
@@ -54,4 +73,6 @@ endif
 endif
 
 feature_report = \
-	printf '%-8s %-4s %s\n' BLAS yes '($(BLAS_FOUND))'
+	printf '%-8s %-4s %s\n' BLAS yes '($(BLAS_FOUND))' \
+	HWLOC $(if $(HWLOC_FOUND),yes,no) '($(HWLOC_WHY)$(if $(HWLOC_FOUND),,: topology by affinity only))' \
+	PAPI $(if $(PAPI_FOUND),yes,no) '($(PAPI_WHY)$(if $(PAPI_FOUND),,: no hardware counters but cycles and instructions))'

@@ -23,13 +23,15 @@ OPENMP_CFLAGS := -fopenmp
 # Errno and floating-point traps are not used by kernels; their NaN rules are kept.
 KERNEL_CFLAGS := $(if $(filter release,$(CONFIG)),-O3) -fno-math-errno -fno-trapping-math $(if $(filter 1,$(NATIVE)),-march=native)
 
+OPTIONAL_PACKAGES := $(if $(HWLOC_FOUND),hwloc) $(if $(PAPI_FOUND),papi)
 BANNED := -include common/banned.h
 CPPFLAGS := -I. -D_GNU_SOURCE -DNCBENCH_VERSION='"$(VERSION)"' -DBUILD_CONFIG='"$(CONFIG)"' \
-	-DBLAS_NAME='"$(BLAS_FOUND)"' $(call pc_cflags,yaml-0.1 jansson hwloc nettle libpcre2-8 zlib)
+	-DBLAS_NAME='"$(BLAS_FOUND)"' -DHAVE_HWLOC=$(HWLOC_HAVE) -DHAVE_PAPI=$(PAPI_HAVE) \
+	$(call pc_cflags,yaml-0.1 jansson nettle libpcre2-8 zlib $(OPTIONAL_PACKAGES))
 CFLAGS := -std=gnu11 -g $(OPT_$(CONFIG)) $(WARNINGS) -fno-common -fstack-protector-strong \
 	-fvisibility=hidden -ffile-prefix-map=$(CURDIR)=.
 LDFLAGS := $(SANITIZE) -Wl,-z,relro,-z,now -Wl,--as-needed
 
-COMMON_LDLIBS := $(call pc_libs,jansson nettle hwloc) -lm -pthread
+COMMON_LDLIBS := $(call pc_libs,jansson nettle $(OPTIONAL_PACKAGES)) -lm -pthread
 WORKLOAD_LDLIBS := $(BLAS_LIBS) $(call pc_libs,libpcre2-8 zlib) $(OPENMP_CFLAGS) $(COMMON_LDLIBS) -ldl -lrt
 HARNESS_LDLIBS := $(call pc_libs,yaml-0.1) $(COMMON_LDLIBS)

@@ -31,8 +31,9 @@ const struct option_spec launch_options[] = {
      "share this program's streams"},
     {"grace", 0, OPT_DURATION, FIELD(grace_s), "5s", 0, 0, "TIME",
      "from SIGTERM to SIGKILL when the ranks must end"},
-    {"bind", 0, OPT_CHOICE, FIELD(bind), "none", 0, 0, "none|cores",
-     "cores: each rank gets its own share of the usable processing units"},
+    {"bind", 0, OPT_CHOICE, FIELD(bind), "none", 0, 0, TOPO_BIND_CHOICES,
+     "cores: each rank gets its own share of the usable processing units; numa: all of one NUMA "
+     "node; gpu-local: those near its GPU; what cannot be had falls back to cores, with a word"},
     {0}};
 
 static int check_options(const struct launch_options *o, const struct strv *rest, struct error *err)
@@ -79,7 +80,7 @@ static int launch(const struct launch_options *o, const struct strv *rest, struc
                    : trial_dir && *trial_dir ? trial_dir
                                              : NULL,
         .grace_s = o->grace_s,
-        .bind_cores = !strcmp(o->bind, "cores"),
+        .bind = topo_bind_parse(o->bind),
         .argv = argv.items,
     };
     if (o->log_dir && fs_mkdir_p(o->log_dir, NANOCHAT_EXIT_WRITE, err))

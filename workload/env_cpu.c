@@ -4,135 +4,119 @@
 #include "common/cleanup.h"
 #include "common/fs.h"
 #include "common/mem.h"
+#include "common/pus.h"
+#include "workload/launch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <omp.h>
-#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define MAX_PUS (1 << 20)
+/* Memory policies of <linux/mempolicy.h>, which cannot be included beside libnuma's. */
+#define POLICY_NODES 1024 /* the kernel's own limit is no larger */
+static const char *const policies[] = {
+    "default", "preferred", "bind", "interleave", "local", "preferred_many", "weighted_interleave"};
 
-hwloc_bitmap_t env_usable_pus(void)
+static void put_pus(json_t *group, const char *key, const struct pus *set)
 {
-    /* sched_getaffinity refuses a set smaller than the kernel's own, which may exceed 1024 */
-    for (int pus = 1024; pus <= MAX_PUS; pus *= 2) {
-        cpu_set_t *set = CPU_ALLOC((size_t)pus);
-        size_t bytes = CPU_ALLOC_SIZE((size_t)pus);
-        if (!set)
-            return NULL;
-        if (sched_getaffinity(0, bytes, set) == 0) {
-            hwloc_bitmap_t map = hwloc_bitmap_alloc();
-            for (int i = 0; map && i < pus; i++)
-                if (CPU_ISSET_S((size_t)i, bytes, set))
-                    hwloc_bitmap_set(map, (unsigned)i);
-            CPU_FREE(set);
-            return map;
-        }
-        CPU_FREE(set);
-        if (errno != EINVAL)
-            return NULL;
-    }
-    return NULL;
+    auto_free char *text = pus_text(set);
+    json_put_str(group, key, text);
 }
 
-void env_put_bitmap(json_t *group, const char *key, hwloc_const_bitmap_t bitmap)
+/* By the system call: a container's seccomp filter may forbid it, and that is a finding too. */
+static void put_membind(json_t *group)
 {
-    char *text = NULL;
-    if (hwloc_bitmap_list_asprintf(&text, bitmap) >= 0)
-        json_put_str(group, key, text);
+    unsigned long nodes[POLICY_NODES / (8 * sizeof(unsigned long))] = {0};
+    int mode = 0;
+    auto_pus set = {0};
+    if (syscall(SYS_get_mempolicy, &mode, nodes, POLICY_NODES + 1, NULL, 0UL)) {
+        const char *why = strerror(errno);
+        json_put_null(group, "membind", why);
+        json_put_null(group, "membind_policy", why);
+        return;
+    }
+    mode &= 0xff; /* flags are above */
+    for (unsigned i = 0; i < POLICY_NODES; i++)
+        if (nodes[i / (8 * sizeof *nodes)] >> i % (8 * sizeof *nodes) & 1)
+            pus_add(&set, i);
+    auto_str status = STR_INIT, allowed = STR_INIT;
+    if (pus_count(&set) > 0)
+        put_pus(group, "membind", &set);
+    else if (fs_sys_read("/proc/self/status", &status) &&
+             env_find_field(status.data, "Mems_allowed_list", &allowed))
+        json_put_str(group, "membind", str_trim(allowed.data));
     else
-        json_put_null(group, key, "out of memory");
-    free(text);
+        json_put_null(group, "membind", "/proc/self/status does not tell Mems_allowed_list");
+    json_put_str(group, "membind_policy",
+                 (size_t)mode < sizeof policies / sizeof *policies ? policies[mode] : "unknown");
 }
 
-static const char *membind_name(hwloc_membind_policy_t policy)
+/* OpenMP's own binding, where it was asked for, moves the first thread within what it was given. */
+static bool openmp_binds(void)
 {
-    switch (policy) {
-    case HWLOC_MEMBIND_DEFAULT: return "default";
-    case HWLOC_MEMBIND_FIRSTTOUCH: return "first_touch";
-    case HWLOC_MEMBIND_BIND: return "bind";
-    case HWLOC_MEMBIND_INTERLEAVE: return "interleave";
-    case HWLOC_MEMBIND_NEXTTOUCH: return "next_touch";
-    default: return "mixed";
-    }
+    static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY",
+                                        "KMP_AFFINITY"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]) && *getenv(names[i]))
+            return true;
+    return false;
 }
 
-static void put_binding(json_t *group, hwloc_topology_t topology)
+/* What the launcher asked for, against what is. */
+static void put_request(json_t *group, const struct pus *effective)
 {
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    hwloc_membind_policy_t policy;
-    if (hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_PROCESS) == 0)
-        env_put_bitmap(group, "cpubind", set);
-    else
-        json_put_null(group, "cpubind", strerror(errno));
-    if (hwloc_get_membind(topology, set, &policy, HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET) ==
-        0) {
-        env_put_bitmap(group, "membind", set);
-        json_put_str(group, "membind_policy", membind_name(policy));
-    } else {
-        json_put_null(group, "membind", strerror(errno));
-        json_put_null(group, "membind_policy", strerror(errno));
+    const char *policy = getenv(ENV_BIND), *note = getenv(ENV_BIND_NOTE);
+    const char *text = getenv(ENV_BIND_PUS);
+    auto_pus asked = {0};
+    json_put_str(group, "bind_policy", policy && *policy ? policy : "none");
+    if (!text || !*text || !pus_parse(text, &asked)) {
+        json_put_null(group, "bind_requested", "no binding was asked for");
+        json_put_null(group, "bind_held", "no binding was asked for");
+        return;
     }
-    hwloc_bitmap_free(set);
-}
-
-/* The smallest topology that binding can be asked of: PUs and NUMA nodes, no caches, no CPUID
- * (which would migrate this thread over all PUs). */
-static void read_binding_back(json_t *group)
-{
-    hwloc_topology_t t;
-    const char *why = "hwloc cannot read the topology";
-    if (hwloc_topology_init(&t))
-        goto failed;
-    hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
-    hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
-    hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-    if (hwloc_topology_load(t) == 0) {
-        if (hwloc_topology_is_thissystem(t)) {
-            put_binding(group, t);
-            hwloc_topology_destroy(t);
-            return;
-        }
-        why = "hwloc was told to show another machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC)";
-    }
-    hwloc_topology_destroy(t);
-failed:
-    json_put_null(group, "cpubind", why);
-    json_put_null(group, "membind", why);
-    json_put_null(group, "membind_policy", why);
+    json_put_str(group, "bind_requested", text);
+    json_put_bool(group, "bind_held",
+                  pus_equal(effective, &asked) ||
+                      (openmp_binds() && pus_within(effective, &asked)));
+    if (note && *note)
+        json_put_str(group, "bind_note", note);
 }
 
 void env_cpu(json_t *group, const struct env_context *context)
 {
     (void)context;
-    hwloc_bitmap_t pus = env_usable_pus();
-    if (pus) {
-        env_put_bitmap(group, "usable_pus", pus);
-        json_put_int(group, "n_usable_pus", hwloc_bitmap_weight(pus));
-        hwloc_bitmap_free(pus);
+    auto_pus pus = {0};
+    int failed = pus_usable(&pus);
+    if (failed) {
+        json_put_null(group, "usable_pus", strerror(failed));
+        json_put_null(group, "n_usable_pus", strerror(failed));
+        json_put_null(group, "cpubind", strerror(failed));
     } else {
-        json_put_null(group, "usable_pus", "sched_getaffinity failed");
-        json_put_null(group, "n_usable_pus", "sched_getaffinity failed");
+        put_pus(group, "usable_pus", &pus);
+        json_put_int(group, "n_usable_pus", pus_count(&pus));
+        put_pus(group, "cpubind", &pus);
     }
-    read_binding_back(group);
+    put_membind(group);
+    put_request(group, &pus);
 }
 
 /* The governors of the usable PUs, each once. */
 static void put_governor(json_t *group)
 {
-    hwloc_bitmap_t pus = env_usable_pus();
+    auto_pus pus = {0};
     auto_strv seen = STRV_INIT;
-    for (int pu = pus ? hwloc_bitmap_first(pus) : -1; pu >= 0; pu = hwloc_bitmap_next(pus, pu)) {
+    pus_usable(&pus);
+    for (int pu = pus_next(&pus, -1); pu >= 0; pu = pus_next(&pus, pu)) {
         auto_free char *path =
             mem_printf("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", pu);
         auto_str text = STR_INIT;
         if (fs_sys_read(path, &text) && !strv_contains(&seen, str_trim(text.data)))
             strv_push(&seen, str_trim(text.data));
     }
-    hwloc_bitmap_free(pus);
     auto_str all = STR_INIT;
     strv_sort(&seen);
     for (size_t i = 0; i < seen.count; i++)

@@ -4,8 +4,6 @@
 
 #include "workload/env.h"
 
-#include <hwloc.h>
-
 void env_rank(json_t *group, const struct env_context *context);
 void env_host(json_t *group, const struct env_context *context);
 void env_cpu(json_t *group, const struct env_context *context);
@@ -25,12 +23,6 @@ json_t *env_libraries(void);
 void env_put_file(json_t *group, const char *key, const char *path);
 /* Append the value of "Key:\tvalue" in a text such as /proc/self/status; false if absent. */
 bool env_find_field(const char *text, const char *key, struct str *out);
-/* The PUs that this thread may run on, whatever their number: a bitmap for hwloc_bitmap_free, or
- * NULL with errno. */
-hwloc_bitmap_t env_usable_pus(void);
-/* "0-3,8" of a bitmap. */
-void env_put_bitmap(json_t *group, const char *key, hwloc_const_bitmap_t bitmap);
-
 /* One line of /proc/self/mountinfo, unescaped; owned. */
 struct env_mount {
     char *root, *point, *options, *fs_type, *super_options;

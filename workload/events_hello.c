@@ -5,10 +5,10 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/protocol.h"
+#include "common/topo.h"
 #include "workload/comm.h"
 
 #include <gnu/libc-version.h>
-#include <hwloc.h>
 #include <nettle/version.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -24,13 +24,13 @@
 static json_t *versions(void)
 {
     json_t *v = json_object();
-    unsigned hwloc = hwloc_get_api_version();
     json_put_str(v, "nanochat", NCBENCH_VERSION);
     json_put_str(v, "glibc", gnu_get_libc_version());
     json_put_str(v, "jansson", jansson_version_str());
-    auto_free char *hwloc_text =
-        mem_printf("%u.%u.%u", hwloc >> 16, hwloc >> 8 & 0xFF, hwloc & 0xFF);
-    json_put_str(v, "hwloc_api", hwloc_text);
+    if (topo_hwloc_version())
+        json_put_str(v, "hwloc_api", topo_hwloc_version());
+    else
+        json_put_null(v, "hwloc_api", "built without hwloc");
     auto_free char *nettle_text =
         mem_printf("%d.%d", nettle_version_major(), nettle_version_minor());
     json_put_str(v, "nettle", nettle_text);

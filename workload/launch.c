@@ -7,9 +7,9 @@
 #include "common/mem.h"
 #include "common/num.h"
 #include "common/protocol.h"
+#include "common/pus.h"
 #include "common/spawn.h"
 #include "workload/comm.h"
-#include "workload/env_priv.h"
 #include "workload/step_page.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ struct launch {
     double kill_at; /* clock_mono_s; 0: not ending */
     bool killed;
     struct step_page page;
-    struct launch_sets sets;
+    struct topo_plan plan; /* where each rank goes */
     int master_port;
     sigset_t watched, old_mask;
 };
@@ -79,9 +79,8 @@ static void set_threads(struct strv *env, const struct launch *l)
     const int nproc = l->config->nproc;
     if (strv_env_get(env, "OMP_NUM_THREADS"))
         return;
-    hwloc_bitmap_t usable = env_usable_pus();
-    int pus = usable ? hwloc_bitmap_weight(usable) : 1;
-    hwloc_bitmap_free(usable);
+    auto_pus usable = {0};
+    int pus = pus_usable(&usable) ? 1 : pus_count(&usable);
     int threads = pus / nproc > 1 ? pus / nproc : 1;
     set_int(env, "OMP_NUM_THREADS", threads);
     log_info("OMP_NUM_THREADS is not set: %d for each rank (%d usable PUs, %d ranks)", threads, pus,
@@ -126,10 +125,20 @@ static int open_log(const struct launch *l, const char *format, int local, struc
     return fd;
 }
 
+/* What was asked for, so that the rank can tell whether it got it. */
+static void set_binding(struct strv *env, const struct launch *l, int local)
+{
+    auto_free char *pus = l->plan.ranks ? pus_text(&l->plan.ranks[local]) : mem_strdup("");
+    strv_env_set(env, ENV_BIND, topo_bind_name(l->config->bind));
+    strv_env_set(env, ENV_BIND_PUS, pus);
+    strv_env_set(env, ENV_BIND_NOTE, l->plan.note ? l->plan.note : "");
+}
+
 static int start_rank(struct launch *l, struct strv *env, int local, struct error *err)
 {
     set_int(env, ENV_RANK, global_rank(l, local));
     set_int(env, ENV_LOCAL_RANK, local);
+    set_binding(env, l, local);
     auto_close int out = open_log(l, RANK_OUT_FMT, local, err);
     auto_close int errors = err->code ? -1 : open_log(l, RANK_ERR_FMT, local, err);
     if (err->code)
@@ -140,10 +149,10 @@ static int start_rank(struct launch *l, struct strv *env, int local, struct erro
                       .stderr_fd = errors,
                       .new_group = true,
                       .parent_death_signal = SIGKILL};
-    if (l->sets.items) {
-        s.affinity = l->sets.items[local];
-        s.affinity_bytes = l->sets.bytes;
-    }
+    auto_free cpu_set_t *affinity = NULL;
+    if (l->plan.ranks)
+        affinity = pus_affinity(&l->plan.ranks[local], &s.affinity_bytes);
+    s.affinity = affinity;
     if (spawn_start(&s, NANOCHAT_EXIT_PEER, err))
         return error_wrap(err, "rank %d", global_rank(l, local));
     l->ranks[local].pid = s.pid;
@@ -384,10 +393,10 @@ static void clean_rendezvous(const struct launch *l)
 int launch_run(const struct launch_config *config, struct error *err)
 {
     struct launch l = {.config = config, .master_port = config->master_port};
-    if (config->bind_cores && launch_distribute(config->nproc, &l.sets, err))
+    if (launch_plan(config, &l.plan, err))
         return -err->code;
     if (!l.master_port && (l.master_port = free_port(err)) < 0) {
-        launch_sets_free(&l.sets);
+        topo_plan_release(&l.plan);
         return -err->code;
     }
     l.ranks = mem_zalloc((size_t)config->nproc, sizeof *l.ranks);
@@ -404,7 +413,7 @@ int launch_run(const struct launch_config *config, struct error *err)
         report_failure(&l, cause, err);
     sigprocmask(SIG_SETMASK, &l.old_mask, NULL);
     step_page_release(&l.page);
-    launch_sets_free(&l.sets);
+    topo_plan_release(&l.plan);
     free(l.order);
     free(l.ranks);
     return -err->code;

@@ -19,6 +19,7 @@
 #define WORKLOAD_LAUNCH_H
 
 #include "common/error.h"
+#include "common/topo.h"
 
 #include <stdbool.h>
 
@@ -29,20 +30,21 @@ struct launch_config {
     int master_port;         /* 0: one that is free now */
     const char *log_dir;     /* NULL: streams are inherited */
     double grace_s;
-    bool bind_cores;   /* each rank to its share of the usable PUs, as near together as can be */
+    enum topo_bind bind;
     char *const *argv; /* of every rank; argv[0] is a path */
 };
 
 /* Runs the ranks to their end. Sets this process's signal mask while it runs; one at a time. */
 int launch_run(const struct launch_config *config, struct error *err);
 
-/* launch_bind.c: the set of PUs of each of `count` ranks. Frees with launch_sets_free. */
-struct launch_sets {
-    void **items; /* cpu_set_t * each, `bytes` long; NULL: not bound */
-    int count;
-    unsigned long bytes;
-};
-int launch_distribute(int count, struct launch_sets *out, struct error *err);
-void launch_sets_free(struct launch_sets *sets);
+/* launch_bind.c: where each rank goes. NANOCHAT_EXIT_PLAN: more ranks than usable PUs. A plan that
+ * could not be made as asked is told on standard error. Frees with topo_plan_release. */
+int launch_plan(const struct launch_config *config, struct topo_plan *out, struct error *err);
+
+/* How the launcher tells a rank what was asked for: the policy, the PUs ("0-3"), and why it is not
+ * quite that. Not on the list of variables that are compared. */
+#define ENV_BIND "RANK_BIND"
+#define ENV_BIND_PUS "RANK_BIND_PUS"
+#define ENV_BIND_NOTE "RANK_BIND_NOTE"
 
 #endif

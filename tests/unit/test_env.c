@@ -5,6 +5,7 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/protocol.h"
+#include "common/pus.h"
 #include "tests/unit/unit.h"
 #include "workload/env_priv.h"
 
@@ -295,16 +296,44 @@ static void binding_is_read_back(void)
     CU_ASSERT(json_at(group, "membind") != NULL);
 }
 
-static void another_machines_topology_is_no_binding(void)
+static void another_machines_topology_hides_no_binding(void)
 {
     setenv("HWLOC_SYNTHETIC", "node:2 core:4 pu:2", 1);
     const struct env_context context = {0};
     auto_json *group = json_object();
     env_cpu(group, &context);
     unsetenv("HWLOC_SYNTHETIC");
-    CU_ASSERT(json_is_null(json_at(group, "cpubind")));
-    CU_ASSERT(strstr(json_read_str(group, "cpubind_why"), "another machine") != NULL);
-    CU_ASSERT(json_is_string(json_at(group, "usable_pus")));
+    CU_ASSERT_STR(json_read_str(group, "cpubind"), json_read_str(group, "usable_pus"));
+}
+
+/* What the launcher asked for and what is are two things. */
+static void a_binding_that_did_not_hold_is_seen(void)
+{
+    const struct env_context context = {0};
+    auto_pus usable = {0};
+    CU_ASSERT_EQUAL(pus_usable(&usable), 0);
+    auto_free char *is = pus_text(&usable);
+    bool held = false;
+    setenv("RANK_BIND", "cores", 1);
+    setenv("RANK_BIND_PUS", is, 1);
+    auto_json *group = json_object();
+    env_cpu(group, &context);
+    CU_ASSERT_STR(json_read_str(group, "bind_policy"), "cores");
+    CU_ASSERT(json_read_bool(group, "bind_held", &held) && held);
+    setenv("RANK_BIND_PUS", "4000", 1);
+    setenv("RANK_BIND_NOTE", "because", 1);
+    auto_json *other = json_object();
+    env_cpu(other, &context);
+    CU_ASSERT(json_read_bool(other, "bind_held", &held) && !held);
+    CU_ASSERT_STR(json_read_str(other, "bind_requested"), "4000");
+    CU_ASSERT_STR(json_read_str(other, "bind_note"), "because");
+    setenv("RANK_BIND_PUS", "", 1);
+    auto_json *none = json_object();
+    env_cpu(none, &context);
+    CU_ASSERT(json_is_null(json_at(none, "bind_held")));
+    unsetenv("RANK_BIND");
+    unsetenv("RANK_BIND_PUS");
+    unsetenv("RANK_BIND_NOTE");
 }
 
 static void limits_of_this_process(void)
@@ -356,6 +385,8 @@ UNIT_MAIN({"cgroup v2: the tightest limit of the path", cgroup_v2},
           {"mounts are found by the deepest point", mounts_are_found_by_the_deepest_point},
           {"the environment is filtered", environment_is_filtered_and_secrets_are_hidden},
           {"binding is read back", binding_is_read_back},
-          {"another machine's topology is no binding", another_machines_topology_is_no_binding},
+          {"another machine's topology hides no binding",
+           another_machines_topology_hides_no_binding},
+          {"a binding that did not hold is seen", a_binding_that_did_not_hold_is_seen},
           {"limits of this process", limits_of_this_process},
           {"this machine is described", this_machine_is_described})

@@ -196,9 +196,9 @@ static void threads_share_the_usable_pus(void)
     auto_free char *dir = unit_tmpdir();
     char expected[16];
     unsetenv("OMP_NUM_THREADS");
-    hwloc_bitmap_t usable = env_usable_pus();
-    int share = hwloc_bitmap_weight(usable) / 2;
-    hwloc_bitmap_free(usable);
+    auto_pus usable = {0};
+    CU_ASSERT_EQUAL(pus_usable(&usable), 0);
+    int share = pus_count(&usable) / 2;
     snprintf(expected, sizeof expected, "%d\n", share > 1 ? share : 1);
     launch(2, "echo $OMP_NUM_THREADS", dir);
     CU_ASSERT_STR(output(dir, RANK_OUT_FMT, 1), expected);
@@ -318,11 +318,11 @@ static void ranks_are_bound_to_shares(void)
 {
     auto_free char *dir = unit_tmpdir();
     char *const argv[] = {"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status", NULL};
-    hwloc_bitmap_t usable = env_usable_pus();
-    int pus = hwloc_bitmap_weight(usable);
-    hwloc_bitmap_free(usable);
+    auto_pus usable = {0};
+    CU_ASSERT_EQUAL(pus_usable(&usable), 0);
+    int pus = pus_count(&usable);
     struct launch_config config = config_of(pus + 1, argv, dir);
-    config.bind_cores = true;
+    config.bind = TOPO_BIND_CORES;
     finish(start(&config));
     CU_ASSERT_EQUAL(report->code, NANOCHAT_EXIT_PLAN);
     expect_message("usable PU");
