@@ -132,7 +132,7 @@ bool plot_data_ratio(const struct session_data *s, const struct analysis *a, str
     str_append(dat, "# row percent low high margin_low margin_high color\n");
     str_append(dat, means.data);
     double room = (range.high - range.low) * .08;
-    put_frame(s, gp, "Cost of each arm", 800, 135 + 46 * (double)rows.count);
+    put_frame(s, gp, "Cost of each arm", 800, 120 + 52 * (double)rows.count);
     plot_gp_number(gp, "n_rows", (double)rows.count);
     plot_gp_labels(gp, "row", &rows);
     plot_gp_labels(gp, "verdict", &verdicts);
@@ -261,7 +261,7 @@ bool plot_data_steps(const struct session_data *s, const struct analysis *a, str
     *why = "no trial recorded its steps";
     if (total == 0)
         return false;
-    put_frame(s, gp, "Step times", 860, 110 + 250 * (double)n);
+    put_frame(s, gp, "Step times", 860, 80 + 285 * (double)n);
     put_arms(a->study, gp);
     plot_gp_number(gp, "n_cells", (double)n);
     plot_gp_texts(gp, "cell", &titles);
@@ -312,7 +312,7 @@ bool plot_data_ecdf(const struct session_data *s, const struct analysis *a, stru
     *why = "no trial recorded its start-up";
     if (!(range.high >= range.low))
         return false;
-    put_frame(s, gp, "Start-up", 780, 110 + 220 * (double)a->study->n_cells);
+    put_frame(s, gp, "Start-up", 780, 80 + 255 * (double)a->study->n_cells);
     put_arms(a->study, gp);
     plot_gp_number(gp, "n_cells", (double)a->study->n_cells);
     plot_gp_texts(gp, "cell", &titles);

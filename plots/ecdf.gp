@@ -1,7 +1,8 @@
 # ecdf.dat: for cell c and arm a (both from 0) index c n_arms + a: start-up in milliseconds, share of
 # trials that had started by then.
-set multiplot layout n_cells, 1 title heading font ',15' margins char 11, char 3, char 4, char 7 \
-    spacing char 0, char 6
+set multiplot layout n_cells, 1 title heading font ',15' \
+    margins char 11, char 3, screen 70.0 / height, screen 1 - 96.0 / height \
+    spacing char 0, screen 104.0 / height
 set xlabel 'start-up, ms'
 set ylabel 'share of trials, %'
 set yrange [0 : 103]

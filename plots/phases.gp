@@ -1,8 +1,9 @@
 # phases.dat: for each of n_phases phases one index (row, from, to) in seconds, stacked without
 # warm-up, steady steps, evaluation and checkpoints; then the same with all of them; then the ends
 # of both (row, end, text).
-set multiplot layout 2, 1 title heading font ',15' margins char left_space, char 8, char 4.5, char 8 \
-    spacing char 0, char 6
+set multiplot layout 2, 1 title heading font ',15' \
+    margins char left_space, char 8, screen 72.0 / height, screen 1 - 122.0 / height \
+    spacing char 0, screen 106.0 / height
 set yrange [n_rows + 0.6 : 0.4]
 set ytics ()
 do for [i = 1 : n_rows] { set ytics add (row[i] i) }

@@ -1,5 +1,6 @@
 # scaling.dat: one index an arm: size, step time in s, tokens/s, speed-up, efficiency in percent.
-set multiplot layout 1, 2 title heading font ',15' margins char 9, char 3, char 4.5, char 5 \
+set multiplot layout 1, 2 title heading font ',15' \
+    margins char 9, char 3, screen 66.0 / height, screen 1 - 68.0 / height \
     spacing char 11, char 0
 # Arms lie over each other where they are alike: later ones are drawn smaller, as rings.
 ring(a) = 1.5 * 0.65 ** (a - 1)

@@ -1,7 +1,8 @@
 # steps.dat: for cell c and arm a (both from 0) index 2 (c n_arms + a) holds the steps of every trial
 # (block, x, step, milliseconds), the next index the trials' medians (block, x, milliseconds).
-set multiplot layout n_cells, 1 title heading font ',15' margins char 11, char 3, char 4, char 7 \
-    spacing char 0, char 6
+set multiplot layout n_cells, 1 title heading font ',15' \
+    margins char 11, char 3, screen 70.0 / height, screen 1 - 96.0 / height \
+    spacing char 0, screen 104.0 / height
 set xlabel 'block'
 set ylabel 'step time, ms'
 set xrange [first_block - 0.6 : last_block + 0.6]

@@ -38,6 +38,7 @@ check "compare --md" ncbench compare "$S" --md
 match "md: a table" '^\| ranks 1 \| podman \| 6 \|' "$OUT"
 check "compare --explain" ncbench compare "$S" --explain
 match "explain: the p values" 'p \(TOST\)' "$OUT"
+match "explain: the runtime's own namespaces" 'pid namespace +the baseline.s +its own' "$OUT"
 match "explain: what the runtime changes" 'seccomp +off +filter' "$OUT"
 check "compare --metric --margin" ncbench compare "$S" --metric start_s --margin 10%
 match "another metric, another margin" 'podman is slower than bare by .* beyond the margin of ±10 %' "$OUT"
@@ -140,7 +141,7 @@ if [ -n "$has_gnuplot" ]; then
     equal "steps.svg: a mark for each step inside the frame" \
         "$(test "$(grep -o '<use ' "$P/steps.svg" | wc -l)" -gt 900 && echo yes)" yes
     (cd / && ncbench plot "$S" --kind ecdf --format svg -o "$T/elsewhere" >"$OUT" 2>"$ERR")
-    equal "from anywhere, one kind, one format" "$(ls "$T/elsewhere" | tr '\n' ' ')" "ecdf.dat ecdf.gp ecdf.svg "
+    equal "from anywhere, one kind, one format" "$(find "$T/elsewhere" -type f -printf '%f\n' | sort | tr '\n' ' ')" "ecdf.dat ecdf.gp ecdf.svg "
     (cd "$T/elsewhere" && rm ecdf.svg && gnuplot ecdf.gp)
     check "the .gp runs by hand" test -s "$T/elsewhere/ecdf.svg"
 else
@@ -150,7 +151,7 @@ mkdir "$T/bin"
 ln -s "$(command -v ncbench)" "$T/bin/ncbench"
 PATH=$T/bin run ncbench plot "$S" -o "$T/bare"
 equal "without gnuplot: exit 0" "$?" 0
-equal "without gnuplot: data and scripts" "$(ls "$T/bare" | wc -l)" 10
+equal "without gnuplot: data and scripts" "$(find "$T/bare" -type f | wc -l)" 10
 match "without gnuplot: a note" 'gnuplot is not installed' "$ERR"
 check_rc 2 "an unknown kind" ncbench plot "$S" --kind pie
 sed -i 's/"podman"/"pod<b>\x27man%"/g' "$T/slow/resolved.json" "$T/slow/trials.jsonl"
@@ -158,7 +159,7 @@ check "hostile names in plots" ncbench plot "$T/slow"
 no_match "hostile names break no picture" 'failed' "$ERR"
 
 # ---- report
-before=$(ls "$T/slow/plots" | wc -l)
+before=$(find "$T/slow/plots" -type f | wc -l)
 rm -r "$T/slow/plots"
 check "report -o leaves the session alone" ncbench report "$T/slow" --html -o "$T/away.html"
 check "and has its pictures" test "$(grep -c '<svg' "$T/away.html")" = "$(test "$before" -gt 10 && echo 5 || echo 0)"
