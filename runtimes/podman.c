@@ -110,7 +110,7 @@ static bool parse_limit(const char *text, size_t len, int64_t *out)
 int podman_ulimit_parse(const char *text, struct podman_ulimit *out, struct error *err)
 {
     size_t n = strcspn(text, "=");
-    if (text[n] == '=' && n < sizeof out->name) {
+    if (n < sizeof out->name && text[n] == '=') {
         memcpy(out->name, text, n);
         out->name[n] = '\0';
         const char *value = text + n + 1;
