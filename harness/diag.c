@@ -132,11 +132,10 @@ struct diag *diags_add(struct diags *diags, size_t offset, size_t length, const 
     va_end(ap);
     auto_str shown = STR_INIT;
     str_append_printable(&shown, message, strlen(message));
-    vec_push(diags, ((struct diag){.offset = offset,
-                                   .length = length,
-                                   .path = mem_strdup(path),
-                                   .message = str_steal(&shown),
-                                   .seq = diags->count}));
+    struct diag diag = {.offset = offset, .length = length, .seq = diags->count};
+    diag.path = mem_strdup(path);
+    diag.message = str_steal(&shown);
+    vec_push(diags, diag);
     return &diags->items[diags->count - 1];
 }
 

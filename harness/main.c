@@ -9,7 +9,10 @@
 
 static const struct verb verbs[] = {
     {"check", cmd_check, check_options, "FILE...", "judge a scenario; --dump shows what it means",
-     NULL},
+     "Every error is shown at once, with its line and a hint. Exit 3: the file can work nowhere; "
+     "4: "
+     "this machine lacks something (a mount source, an image, processing units).\n\n"
+     "--portable judges the file alone, as a test of it should."},
     {"image", cmd_image, image_options, "build|list|rm NAME...",
      "the local build as a container image",
      "`image build` puts nanochat and the closure of its shared libraries into podman's store as "
@@ -17,7 +20,11 @@ static const struct verb verbs[] = {
      "image, into a directory (--dir), or into an OCI archive (--archive): the same bytes as bare "
      "metal, with no registry. The same build gives the same digest.\n\n"
      "`image list` shows the images made so, `image rm` removes them and no others."},
-    {"plan", cmd_plan, plan_options, "FILE", "list the trials of a scenario in their order", NULL},
+    {"plan", cmd_plan, plan_options, "FILE", "list the trials of a scenario in their order",
+     "Nothing runs. The order depends on the scenario and its seed alone. For each cell the "
+     "command "
+     "of every runtime is shown, with /SESSION and TRIAL in place of the names that a session "
+     "gives."},
     {"run", cmd_run, run_options, "FILE", "run a scenario: every trial, every record",
      "Makes a session below the results folder and runs the plan's blocks in random order. Prints "
      "the session's directory on standard output; everything for people goes to standard error. "

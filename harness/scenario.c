@@ -215,10 +215,18 @@ int scenario_load(const char *path, const struct strv *defines, struct scenario 
 
 void scenario_error_print(const struct error *err, const char *program)
 {
-    if (err->code && strstr(err->message, ": error: "))
+    if (!err->code)
+        return;
+    bool placed = strstr(err->message, ": error: ") != NULL;
+    if (placed)
         fprintf(stderr, "%s\n", err->message);
-    else
-        error_print(err, program);
+    for (const char *line = err->message; !placed && *line;) {
+        size_t n = strcspn(line, "\n");
+        fprintf(stderr, "%s: error: %.*s\n", program, (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+    if (err->hint)
+        fprintf(stderr, "%s: hint: %s\n", program, err->hint);
 }
 
 const struct margin *scenario_margin(const struct scenario *s, const char *metric)

@@ -108,7 +108,8 @@ int scenario_load(const char *path, const struct strv *defines, struct scenario 
 int scenario_parse(const char *text, size_t len, const char *name, const struct strv *defines,
                    struct scenario *out, struct error *err);
 void scenario_release(struct scenario *s);
-/* As error_print, but errors with positions stand as they are, as a compiler's. */
+/* As error_print, but errors with positions stand as they are, as a compiler's, and each line of
+ * several is one error. */
 void scenario_error_print(const struct error *err, const char *program);
 const struct margin *scenario_margin(const struct scenario *s, const char *metric); /* or NULL */
 

@@ -35,12 +35,13 @@ struct bound *bound_child(const struct bound *parent, const char *name, size_t l
     return NULL;
 }
 
-/* The next part of a path: a name, or an index in brackets. False at the end or when malformed. */
+/* The next part of a path: a name, or in brackets an index or the name of an item. False at the end
+ * or when malformed. */
 struct part {
     const char *name;
     size_t len;
-    bool is_index;
-    int64_t index;
+    bool is_item;
+    int64_t index; /* of an item; -1: it is given by its name */
 };
 
 static bool next_part(const char **path, struct part *part)
@@ -49,10 +50,12 @@ static bool next_part(const char **path, struct part *part)
     *part = (struct part){0};
     if (*p == '[') {
         size_t n = strcspn(p, "]");
-        auto_free char *digits = mem_strndup(p + 1, n - 1);
-        part->is_index = true;
-        if (!p[n] || !num_parse_i64(digits, &part->index) || part->index < 0)
+        auto_free char *item = mem_strndup(p + 1, n - 1);
+        *part = (struct part){.name = p + 1, .len = n - 1, .is_item = true};
+        if (!p[n] || n < 2)
             return false;
+        if (!num_parse_i64(item, &part->index))
+            part->index = -1;
         *path = p + n + 1;
         return true;
     }
@@ -66,11 +69,16 @@ static bool next_part(const char **path, struct part *part)
 
 static struct bound *child_of_part(const struct bound *parent, const struct part *part)
 {
-    if (!part->is_index)
+    if (!part->is_item)
         return bound_child(parent, part->name, part->len);
     struct bound *c = parent->key->type == SCHEMA_LIST ? parent->first : NULL;
-    for (int64_t i = 0; c && i < part->index; i++)
-        c = c->next;
+    for (int64_t i = 0; c; c = c->next, i++) {
+        const struct bound *name = bound_child(c, "name", 4);
+        if (part->index >= 0 ? i == part->index
+                             : name && name->node->len == part->len &&
+                                   !memcmp(name->node->text, part->name, part->len))
+            break;
+    }
     return c;
 }
 
@@ -343,9 +351,9 @@ static void replace_child(struct bound *parent, struct bound *old, struct bound 
 static bool no_such_key(struct loader *l, const char *define, const struct bound *map,
                         const struct part *part)
 {
-    if (part->is_index)
-        return usage_error(l, "-D %s: there is no item [%lld], the list has %zu", define,
-                           (long long)part->index, map->count);
+    if (part->is_item)
+        return usage_error(l, "-D %s: there is no item [%.*s], the list has %zu", define,
+                           (int)part->len, part->name, map->count);
     auto_free char *name = mem_strndup(part->name, part->len);
     const char *names[256];
     size_t n = schema_child_names(map->key, names, 64);
@@ -373,12 +381,11 @@ static struct bound *define_parent(struct loader *l, const char *define, const c
             return NULL;
         }
         bool last = !*path;
-        const struct schema_key *key = part->is_index
-                                           ? schema_child(at->key, "[]", 2)
-                                           : schema_child(at->key, part->name, part->len);
+        const struct schema_key *key = part->is_item ? schema_child(at->key, "[]", 2)
+                                                     : schema_child(at->key, part->name, part->len);
         struct bound *child = child_of_part(at, part);
         bool is_var = !child && !strcmp(at->key->path, "vars");
-        if (!key || at->bad || (part->is_index && !child) || is_var) {
+        if (!key || at->bad || (part->is_item && !child) || is_var) {
             no_such_key(l, define, at, part);
             return NULL;
         }
@@ -414,11 +421,11 @@ bool define_apply(struct loader *l, const char *define)
     struct yaml_node *value = parent ? define_value(l, kept, equal + 1) : NULL;
     if (!value)
         return false;
-    const struct schema_key *key = part.is_index ? schema_child(parent->key, "[]", 2)
-                                                 : schema_child(parent->key, part.name, part.len);
+    const struct schema_key *key = part.is_item ? schema_child(parent->key, "[]", 2)
+                                                : schema_child(parent->key, part.name, part.len);
     struct yaml_node *name =
-        part.is_index ? NULL
-                      : yaml_tree_scalar(&l->arena, arena_strndup(&l->arena, part.name, part.len));
+        part.is_item ? NULL
+                     : yaml_tree_scalar(&l->arena, arena_strndup(&l->arena, part.name, part.len));
     struct bound *old = child_of_part(parent, &part);
     if (!*(equal + 1))
         value->quoted = true; /* nothing behind "=": empty text */

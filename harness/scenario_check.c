@@ -118,21 +118,37 @@ static void check_spec(const struct runtime_spec *spec, struct strv *warnings,
         problems->hint = mem_strdup(err.hint);
 }
 
-/* Specs that are the same in every cell are asked about once: a check may start a program. */
-static bool same_as_before(const struct scenario *s, size_t cell, size_t arm)
+/* What a check of a spec depends on. A check may start a program, so that specs which differ only
+ * in their environment are asked about once. */
+static json_t *essence_of(const struct scenario *s, size_t cell, size_t arm)
 {
     const json_t *cells = json_object_get(s->resolved, "cells");
-    const json_t *own =
-        json_array_get(json_object_get(json_array_get(cells, cell), "runtimes"), arm);
-    for (size_t i = 0; i < cell; i++) {
-        const json_t *other =
-            json_array_get(json_object_get(json_array_get(cells, i), "runtimes"), arm);
-        if (own == other || json_equal(own, other))
-            return true;
-        if (i == 15)
-            break; /* enough to find the usual case; a repeated check is only slow */
-    }
-    return false;
+    json_t *arms = json_object_get(json_array_get(cells, cell), "runtimes");
+    json_t *essence = json_copy(json_array_get(arms, arm));
+    json_object_del(essence, "name");
+    json_object_del(essence, "env");
+    json_object_del(essence, "differs");
+    return essence;
+}
+
+enum { KNOWN_MAX = 64 };
+
+static void check_specs(const struct scenario *s, struct strv *warnings, struct problems *problems)
+{
+    auto_json *known = json_array();
+    for (size_t cell = 0; cell < s->n_cells; cell++)
+        for (size_t arm = 0; arm < s->n_runtimes; arm++) {
+            json_t *essence = essence_of(s, cell, arm);
+            size_t i = 0;
+            while (i < json_array_size(known) && !json_equal(json_array_get(known, i), essence))
+                i++;
+            bool is_new = i == json_array_size(known);
+            if (is_new)
+                check_spec(&s->cells[cell].runtimes[arm], warnings, problems);
+            if (is_new && i < KNOWN_MAX)
+                json_array_append(known, essence);
+            json_decref(essence);
+        }
 }
 
 static void check_paths(const struct scenario *s, struct problems *problems)
@@ -200,9 +216,6 @@ int scenario_check(const struct scenario *s, bool portable, struct strv *warning
     check_pus(s, warnings, &problems);
     check_paths(s, &problems);
     check_tokenizers(s, &problems);
-    for (size_t c = 0; c < s->n_cells; c++)
-        for (size_t arm = 0; arm < s->n_runtimes; arm++)
-            if (!c || !same_as_before(s, c, arm))
-                check_spec(&s->cells[c].runtimes[arm], warnings, &problems);
+    check_specs(s, warnings, &problems);
     return report(&problems, err);
 }

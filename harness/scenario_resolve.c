@@ -301,8 +301,9 @@ static struct bound *default_of(struct loader *l, const struct schema_key *key)
     if (!key->def)
         return NULL;
     struct bound **slot = &l->defaults[key - schema_keys];
-    if (*slot)
-        return *slot;
+    struct bound *made = *slot;
+    if (made)
+        return made;
     struct source source;
     struct diags diags = DIAGS_INIT;
     struct yaml_tree tree;
