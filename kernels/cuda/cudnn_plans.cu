@@ -1,0 +1,263 @@
+/* cuDNN plans by shape: built at first use, kept, and run. A shape for which cuDNN has no plan is
+ * remembered, said once, and left to our own kernels.
+ *
+ * For the fused products the configurations are timed against each other, because the heuristics'
+ * order is not the order of speed. */
+#ifdef HAVE_CUDNN
+#include "kernels/cuda/cuda_priv.h"
+
+#include "kernels/cuda/gemm_relu2.h"
+#include "kernels/cuda/sdpa.h"
+
+extern "C" {
+#include "common/log.h"
+}
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+struct sdpa_entry {
+    sdpa_shape shape;
+    bool backward, usable;
+    graph g;
+    float scale, minus_infinity, one; /* by-value scalars: cuDNN keeps their addresses */
+    ~sdpa_entry()
+    {
+        graph_release(&g);
+    }
+};
+struct sdpa_cache {
+    std::vector<std::unique_ptr<sdpa_entry>> entries;
+};
+
+struct fuse_entry {
+    bool backward, usable;
+    int64_t m, n, k;
+    graph g;
+    float two;
+    ~fuse_entry()
+    {
+        graph_release(&g);
+    }
+};
+struct fuse_cache {
+    std::vector<std::unique_ptr<fuse_entry>> entries;
+};
+
+static bool broken_version(void)
+{
+    const size_t v = cudnnGetVersion();
+    return v < 90600 || v == 91000 || v == 91001; /* wrong results, or dq must be cleared first */
+}
+
+static size_t align256(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
+}
+
+/* ---- attention --------------------------------------------------------------------------- */
+static sdpa_entry *find_sdpa(struct cuda_state *s, const sdpa_shape *shape, bool backward)
+{
+    if (!s->sdpas)
+        s->sdpas = new sdpa_cache;
+    for (auto &e : s->sdpas->entries)
+        if (e->backward == backward && e->shape.B == shape->B && e->shape.T == shape->T &&
+            e->shape.H == shape->H && e->shape.KV == shape->KV && e->shape.D == shape->D)
+            return e.get();
+    auto fresh = std::make_unique<sdpa_entry>();
+    sdpa_entry *e = fresh.get();
+    e->shape = *shape;
+    e->backward = backward;
+    e->scale = 1.0f / sqrtf((float)shape->D);
+    e->minus_infinity = -INFINITY;
+    e->one = 1.0f;
+    graph_init(&e->g);
+    struct error why = ERROR_INIT;
+    /* grouped heads need a reduction of dk and dv over the group that these graphs do not have */
+    e->usable = !broken_version() && shape->H == shape->KV && shape->D % 8 == 0 &&
+                !(backward ? sdpa_build_backward(&e->g, shape, &why)
+                           : sdpa_build_forward(&e->g, shape, &why)) &&
+                !graph_plan(&e->g, s->dnn, nullptr, 0, &why);
+    if (!e->usable)
+        log_info("attention %s of %lld heads x %lld: own kernel (%s)",
+                 backward ? "backward" : "forward", (long long)shape->H, (long long)shape->D,
+                 why.code ? why.message : "cuDNN takes equal heads of a multiple of 8 elements");
+    error_release(&why);
+    s->sdpas->entries.push_back(std::move(fresh));
+    return e;
+}
+
+static void bind_packed(graph *g, const sdpa_shape *shape, const void *qkv)
+{
+    const __nv_bfloat16 *base = (const __nv_bfloat16 *)qkv;
+    graph_bind(g, SDPA_Q, base);
+    graph_bind(g, SDPA_K, base + shape->H * shape->D);
+    graph_bind(g, SDPA_V, base + (shape->H + shape->KV) * shape->D);
+}
+
+int sdpa_forward(struct cuda_state *s, void *o, float *lse, const void *qkv, int64_t B, int64_t T,
+                 int64_t H, int64_t KV, int64_t D, struct error *err)
+{
+    const sdpa_shape shape = {B, T, H, KV, D, s->deterministic};
+    sdpa_entry *e = find_sdpa(s, &shape, false);
+    if (!e->usable)
+        return 1;
+    void *workspace;
+    if (cuda_scratch(s, &workspace, (size_t)e->g.workspace_bytes, err))
+        return -err->code;
+    bind_packed(&e->g, &shape, qkv);
+    graph_bind(&e->g, SDPA_O, o);
+    graph_bind(&e->g, SDPA_LSE, lse);
+    graph_bind(&e->g, SDPA_SCALE, &e->scale);
+    graph_bind(&e->g, SDPA_NEG_INF, &e->minus_infinity);
+    return graph_run(&e->g, s->dnn, workspace, err);
+}
+
+int sdpa_backward(struct cuda_state *s, void *dqkv, const void *dout, const void *o,
+                  const float *lse, const void *qkv, int64_t B, int64_t T, int64_t H, int64_t KV,
+                  int64_t D, struct error *err)
+{
+    const sdpa_shape shape = {B, T, H, KV, D, s->deterministic};
+    sdpa_entry *e = find_sdpa(s, &shape, true);
+    if (!e->usable)
+        return 1;
+    const size_t engine = align256((size_t)e->g.workspace_bytes);
+    const size_t rows = align256((size_t)(B * H * T) * sizeof(float));
+    const size_t accumulator = s->deterministic ? 0 : (size_t)(B * H * T * D) * sizeof(float);
+    void *workspace;
+    if (cuda_scratch(s, &workspace, engine + rows + accumulator, err))
+        return -err->code;
+    __nv_bfloat16 *d = (__nv_bfloat16 *)dqkv;
+    bind_packed(&e->g, &shape, qkv);
+    graph_bind(&e->g, SDPA_O, o);
+    graph_bind(&e->g, SDPA_DO, dout);
+    graph_bind(&e->g, SDPA_LSE, lse);
+    graph_bind(&e->g, SDPA_DQ, d);
+    graph_bind(&e->g, SDPA_DK, d + H * D);
+    graph_bind(&e->g, SDPA_DV, d + (H + KV) * D);
+    graph_bind(&e->g, SDPA_SCALE, &e->scale);
+    graph_bind(&e->g, SDPA_ONE, &e->one);
+    graph_bind(&e->g, SDPA_NEG_INF, &e->minus_infinity);
+    graph_bind(&e->g, SDPA_ROW_SUM, (char *)workspace + engine);
+    if (!s->deterministic)
+        graph_bind(&e->g, SDPA_DQ_ACC, (char *)workspace + engine + rows);
+    return graph_run(&e->g, s->dnn, workspace, err);
+}
+
+/* ---- fused products ------------------------------------------------------------------------ */
+struct fuse_operands {
+    void *y;
+    const void *x, *w, *a;
+};
+
+static int run_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands *o, struct error *err)
+{
+    void *workspace;
+    if (cuda_scratch(s, &workspace, (size_t)e->g.workspace_bytes, err))
+        return -err->code;
+    graph_bind(&e->g, GEMM_X, o->x);
+    graph_bind(&e->g, GEMM_W, o->w);
+    graph_bind(&e->g, GEMM_Y, o->y);
+    if (e->backward) {
+        graph_bind(&e->g, GEMM_A, o->a);
+        graph_bind(&e->g, GEMM_TWO, &e->two);
+    }
+    return graph_run(&e->g, s->dnn, workspace, err);
+}
+
+static float time_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands *o)
+{
+    struct error why = ERROR_INIT;
+    cudaEvent_t from, to;
+    float best = -1;
+    cudaEventCreate(&from);
+    cudaEventCreate(&to);
+    for (int i = 0; i < 4 && !why.code; i++) {
+        cudaEventRecord(from, s->stream);
+        run_fused(s, e, o, &why);
+        cudaEventRecord(to, s->stream);
+        float ms = 0;
+        if (cudaEventSynchronize(to) != cudaSuccess || cudaEventElapsedTime(&ms, from, to))
+            error_set(&why, CUDA_EXIT_DEVICE, "timing failed");
+        if (i > 0 && (best < 0 || ms < best))
+            best = ms;
+    }
+    cudaEventDestroy(from);
+    cudaEventDestroy(to);
+    best = why.code ? -1 : best;
+    error_release(&why);
+    return best;
+}
+
+static bool build_fused(struct cuda_state *s, fuse_entry *e, int want)
+{
+    struct error why = ERROR_INIT;
+    graph_release(&e->g);
+    graph_init(&e->g);
+    const bool ok = !gemm_relu2_build(&e->g, e->backward, e->m, e->n, e->k, &why) &&
+                    !graph_plan(&e->g, s->dnn, nullptr, want, &why) && e->g.plan;
+    error_release(&why);
+    return ok;
+}
+
+/* Running writes y, which the caller is about to write anyway: timing on it is harmless. */
+static fuse_entry *find_fused(struct cuda_state *s, bool backward, int64_t m, int64_t n, int64_t k,
+                              const fuse_operands *o)
+{
+    if (!s->fuses)
+        s->fuses = new fuse_cache;
+    for (auto &e : s->fuses->entries)
+        if (e->backward == backward && e->m == m && e->n == n && e->k == k)
+            return e.get();
+    auto fresh = std::make_unique<fuse_entry>();
+    fuse_entry *e = fresh.get();
+    e->backward = backward;
+    e->m = m;
+    e->n = n;
+    e->k = k;
+    e->two = 2.0f;
+    graph_init(&e->g);
+    e->usable = false;
+    int best = -1;
+    float best_ms = 0;
+    /* small products: not worth a run-time compilation */
+    const bool worth = !broken_version() && m % 64 == 0 && n % 64 == 0 && k % 64 == 0 &&
+                       2.0 * (double)m * (double)n * (double)k > 1e9;
+    for (int i = 0; worth && i < 4 && build_fused(s, e, i); i++) {
+        const float ms = time_fused(s, e, o);
+        if (ms > 0 && (best < 0 || ms < best_ms)) {
+            best = i;
+            best_ms = ms;
+        }
+    }
+    if (best >= 0)
+        e->usable = build_fused(s, e, best);
+    s->fuses->entries.push_back(std::move(fresh));
+    return e;
+}
+
+int fuse_relu2_forward(struct cuda_state *s, void *a, const void *x, const void *w, int64_t rows,
+                       int64_t in, int64_t out, struct error *err)
+{
+    const fuse_operands o = {a, x, w, nullptr};
+    fuse_entry *e = find_fused(s, false, rows, out, in, &o);
+    return e->usable ? run_fused(s, e, &o, err) : 1;
+}
+
+int fuse_relu2_backward(struct cuda_state *s, void *dh, const void *dy, const void *w,
+                        const void *a, int64_t rows, int64_t in, int64_t out, struct error *err)
+{
+    const fuse_operands o = {dh, dy, w, a};
+    fuse_entry *e = find_fused(s, true, rows, in, out, &o);
+    return e->usable ? run_fused(s, e, &o, err) : 1;
+}
+
+void cudnn_caches_free(struct cuda_state *s)
+{
+    delete s->sdpas;
+    delete s->fuses;
+    s->sdpas = nullptr;
+    s->fuses = nullptr;
+}
+#endif

@@ -1,0 +1,390 @@
+/* The device: one GPU, one stream, memory, events; and the op tables. */
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/cuda_priv.h"
+#include "kernels/cuda/head.cuh"
+#include "kernels/cuda/linear.cuh"
+#include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/optimizer.cuh"
+#include "kernels/cuda/rope.cuh"
+
+extern "C" {
+#include "common/log.h"
+#include "kernels/cuda/backend.h"
+#include "kernels/peaks.h"
+}
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+static constexpr size_t LT_WORKSPACE_BYTES = (size_t)64 << 20;
+
+int cuda_failed(struct error *err, cudaError_t rc, const char *what)
+{
+    const int code = rc == cudaErrorMemoryAllocation ? CUDA_EXIT_OOM : CUDA_EXIT_DEVICE;
+    return error_set(err, code, "CUDA: %s: %s", what, cudaGetErrorString(rc));
+}
+
+int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *err)
+{
+    if (bytes > s->scratch_bytes) {
+        /* kernels in flight may still use the old one */
+        CUDA_TRY(cudaStreamSynchronize(s->stream), err);
+        cudaFree(s->scratch);
+        s->scratch = nullptr;
+        s->scratch_bytes = 0;
+        CUDA_TRY(cudaMalloc(&s->scratch, bytes), err);
+        s->scratch_bytes = bytes;
+    }
+    *out = s->scratch;
+    return 0;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+static void close_state(struct cuda_state *s)
+{
+    if (s->stream)
+        cudaStreamSynchronize(s->stream);
+    gemm_cache_free(s);
+#ifdef HAVE_CUDNN
+    cudnn_caches_free(s);
+    if (s->dnn)
+        cudnnDestroy(s->dnn);
+#endif
+    if (s->lt)
+        cublasLtDestroy(s->lt);
+    cudaFree(s->lt_workspace);
+    cudaFree(s->scratch);
+    cudaFreeHost(s->host_scalar);
+    if (s->stream)
+        cudaStreamDestroy(s->stream);
+    delete s;
+}
+
+static int open_libraries(struct cuda_state *s, struct error *err)
+{
+    if (cublasLtCreate(&s->lt) != CUBLAS_STATUS_SUCCESS)
+        return error_set(err, CUDA_EXIT_DEVICE, "cublasLt cannot be opened");
+    CUDA_TRY(cudaMalloc(&s->lt_workspace, LT_WORKSPACE_BYTES), err);
+#ifdef HAVE_CUDNN
+    if (cudnnCreate(&s->dnn) != CUDNN_STATUS_SUCCESS)
+        return error_set(err, CUDA_EXIT_DEVICE, "cuDNN cannot be opened");
+    if (cudnnSetStream(s->dnn, s->stream) != CUDNN_STATUS_SUCCESS)
+        return error_set(err, CUDA_EXIT_DEVICE, "cuDNN takes no stream");
+#endif
+    return 0;
+}
+
+static int open_state(struct cuda_state *s, const struct device_config *config, struct error *err)
+{
+    int count = 0;
+    cudaError_t rc = cudaGetDeviceCount(&count);
+    if (rc != cudaSuccess || count == 0)
+        return error_set(err, CUDA_EXIT_DEVICE, "no CUDA device: %s",
+                         rc != cudaSuccess ? cudaGetErrorString(rc) : "none is visible");
+    if (config->index >= count)
+        return error_set(err, CUDA_EXIT_DEVICE,
+                         "local rank %d wants a GPU of its own, but only %d are visible",
+                         config->index, count);
+    s->index = config->index;
+    CUDA_TRY(cudaSetDevice(s->index), err);
+    CUDA_TRY(cudaGetDeviceProperties(&s->properties, s->index), err);
+    if (s->properties.major < 8)
+        return error_set(err, CUDA_EXIT_DEVICE,
+                         "%s has compute capability %d.%d, expected 8.0 or newer (bfloat16)",
+                         s->properties.name, s->properties.major, s->properties.minor);
+    CUDA_TRY(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), err);
+    CUDA_TRY(cudaMallocHost((void **)&s->host_scalar, 64), err);
+    return open_libraries(s, err);
+}
+
+static int cuda_open(struct device *d, const struct device_config *config, struct error *err)
+{
+    struct cuda_state *s = new cuda_state();
+    const char *attention = getenv("NANOCHAT_ATTENTION");
+    s->own_attention = attention && !strcmp(attention, "own");
+    const char *deterministic = getenv("NANOCHAT_DETERMINISTIC");
+    s->deterministic = deterministic && !strcmp(deterministic, "1");
+    log_init("nanochat", LOG_INFO);
+    if (open_state(s, config, err)) {
+        close_state(s);
+        return -err->code;
+    }
+    d->state = s;
+    return 0;
+}
+
+static void cuda_close(struct device *d)
+{
+    close_state(cuda_state_of(d));
+    d->state = nullptr;
+}
+
+static void describe(struct device *d, struct device_info *out, const char *dtype)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%.127s", s->properties.name);
+    int n = snprintf(out->library, sizeof out->library, "cublasLt %zu", cublasLtGetVersion());
+#ifdef HAVE_CUDNN
+    snprintf(out->library + n, sizeof out->library - (size_t)n, ", cuDNN %zu", cudnnGetVersion());
+#else
+    snprintf(out->library + n, sizeof out->library - (size_t)n, ", no cuDNN");
+#endif
+    const char *row;
+    if (strcmp(dtype, "bfloat16") != 0)
+        snprintf(out->peak_kind, sizeof out->peak_kind, "no peak is known for %s products", dtype);
+    else if (peak_bf16_flops(s->properties.name, &row) > 0)
+        snprintf(out->peak_kind, sizeof out->peak_kind,
+                 "dense bfloat16 peak of \"%s\" from its data sheet", row);
+    else
+        snprintf(out->peak_kind, sizeof out->peak_kind,
+                 "the table of peaks does not know this GPU");
+    out->dtype = dtype;
+    out->threads = 1;
+}
+static void info_bf16(struct device *d, struct device_info *out)
+{
+    describe(d, out, "bfloat16");
+}
+static void info_f32(struct device *d, struct device_info *out)
+{
+    describe(d, out, "float32");
+}
+
+static void cuda_memory(struct device *d, struct device_memory *out)
+{
+    size_t available = 0, total = 0;
+    (void)d;
+    memset(out, 0, sizeof *out);
+    out->total_bytes = out->available_bytes = -1;
+    if (cudaMemGetInfo(&available, &total) == cudaSuccess) {
+        out->total_bytes = (int64_t)total;
+        out->available_bytes = (int64_t)available;
+    }
+    snprintf(out->limit, sizeof out->limit, "the GPU's memory");
+}
+
+/* ---- memory and events ----------------------------------------------------------------------- */
+static int cuda_alloc(struct device *d, void **out, int64_t bytes, const char *what,
+                      struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    cudaError_t rc = cudaMalloc(out, (size_t)bytes);
+    if (rc != cudaSuccess) {
+        cudaGetLastError();
+        return error_set(err, CUDA_EXIT_OOM, "%s: cannot allocate %.1f MiB on the GPU", what,
+                         (double)bytes / 1048576.0);
+    }
+    CUDA_TRY(cudaMemsetAsync(*out, 0, (size_t)bytes, s->stream), err);
+    return 0;
+}
+
+static void cuda_free(struct device *d, void *p, int64_t bytes)
+{
+    (void)d;
+    (void)bytes;
+    cudaFree(p);
+}
+
+static int cuda_zero(struct device *d, void *p, int64_t bytes, struct error *err)
+{
+    CUDA_TRY(cudaMemsetAsync(p, 0, (size_t)bytes, cuda_state_of(d)->stream), err);
+    return 0;
+}
+
+static int cuda_to_device(struct device *d, void *dst, const void *src, int64_t bytes,
+                          struct error *err)
+{
+    CUDA_TRY(
+        cudaMemcpyAsync(dst, src, (size_t)bytes, cudaMemcpyHostToDevice, cuda_state_of(d)->stream),
+        err);
+    return 0;
+}
+
+static int cuda_to_host(struct device *d, void *dst, const void *src, int64_t bytes,
+                        struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    CUDA_TRY(cudaMemcpyAsync(dst, src, (size_t)bytes, cudaMemcpyDeviceToHost, s->stream), err);
+    CUDA_TRY(cudaStreamSynchronize(s->stream), err);
+    return 0;
+}
+
+static int cuda_copy(struct device *d, void *dst, const void *src, int64_t bytes, struct error *err)
+{
+    CUDA_TRY(cudaMemcpyAsync(dst, src, (size_t)bytes, cudaMemcpyDeviceToDevice,
+                             cuda_state_of(d)->stream),
+             err);
+    return 0;
+}
+
+static int cuda_sync(struct device *d, struct error *err)
+{
+    CUDA_TRY(cudaStreamSynchronize(cuda_state_of(d)->stream), err);
+    return 0;
+}
+
+struct device_event {
+    cudaEvent_t event;
+};
+
+static int cuda_event_new(struct device *d, struct device_event **out, struct error *err)
+{
+    (void)d;
+    cudaEvent_t event;
+    CUDA_TRY(cudaEventCreate(&event), err);
+    *out = new device_event{event};
+    return 0;
+}
+
+static int cuda_event_record(struct device *d, struct device_event *event, struct error *err)
+{
+    CUDA_TRY(cudaEventRecord(event->event, cuda_state_of(d)->stream), err);
+    return 0;
+}
+
+static int cuda_event_elapsed(struct device *d, double *seconds, const struct device_event *from,
+                              const struct device_event *to, struct error *err)
+{
+    float ms = 0;
+    (void)d;
+    CUDA_TRY(cudaEventSynchronize(to->event), err);
+    CUDA_TRY(cudaEventElapsedTime(&ms, from->event, to->event), err);
+    *seconds = (double)ms * 1e-3;
+    return 0;
+}
+
+static void cuda_event_free(struct device *d, struct device_event *event)
+{
+    (void)d;
+    if (event)
+        cudaEventDestroy(event->event);
+    delete event;
+}
+
+static double measure_peak_bf16(struct device *d, double seconds)
+{
+    const char *row;
+    (void)seconds;
+    return peak_bf16_flops(cuda_state_of(d)->properties.name, &row);
+}
+static double measure_peak_f32(struct device *d, double seconds)
+{
+    (void)d;
+    (void)seconds;
+    return -1;
+}
+
+/* ---- activations ------------------------------------------------------------------------------
+ */
+template <typename T> static int64_t act_bytes(int64_t n)
+{
+    return n * (int64_t)sizeof(T);
+}
+
+template <typename Out, typename In>
+__global__ void convert_kernel(Out *out, const In *in, int64_t n)
+{
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
+    if (i < n)
+        out[i] = from_float<Out>(to_float(in[i]));
+}
+template <typename T>
+static int act_to_f32(struct device *d, float *out, const void *act, int64_t n, struct error *err)
+{
+    convert_kernel<float, T>
+        <<<blocks_for(n, 256), 256, 0, cuda_state_of(d)->stream>>>(out, (const T *)act, n);
+    CUDA_LAUNCHED("act_to_f32", err);
+}
+template <typename T>
+static int act_from_f32(struct device *d, void *act, const float *in, int64_t n, struct error *err)
+{
+    convert_kernel<T, float>
+        <<<blocks_for(n, 256), 256, 0, cuda_state_of(d)->stream>>>((T *)act, in, n);
+    CUDA_LAUNCHED("act_from_f32", err);
+}
+
+template <typename T>
+static int64_t workspace_bytes(const struct device *d, const struct kernel_dims *dims)
+{
+    const int64_t logits =
+        head_chunk_rows(dims->B * dims->T, dims->V) * dims->V * (int64_t)sizeof(T);
+    const int64_t one_row = dims->V * (int64_t)sizeof(float);
+    const int64_t muon = cuda_muon_item_bytes(dims->C, 4 * dims->C, false);
+    int64_t most = logits > muon ? logits : muon;
+    most = most > one_row ? most : one_row;
+    ((struct cuda_state *)d->state)->workspace_bytes = most;
+    return most;
+}
+
+template <typename T> static constexpr struct kernel_ops make_ops(const char *name, bool cast)
+{
+    struct kernel_ops k = {};
+    k.name = name;
+    k.act_bytes = act_bytes<T>;
+    k.workspace_bytes = workspace_bytes<T>;
+    k.weight_cast = cast ? cuda_weight_cast : nullptr;
+    k.act_to_f32 = act_to_f32<T>;
+    k.act_from_f32 = act_from_f32<T>;
+    k.embed_norm_fwd = norm_ops<T>::embed_norm_fwd;
+    k.embed_norm_bwd = norm_ops<T>::embed_norm_bwd;
+    k.norm_fwd = norm_ops<T>::norm_fwd;
+    k.norm_bwd = norm_ops<T>::norm_bwd;
+    k.linear_fwd = linear_ops<T>::fwd;
+    k.linear_relu2_fwd = linear_ops<T>::relu2_fwd;
+    k.linear_bwd_input = linear_ops<T>::bwd_input;
+    k.linear_relu2_bwd_input = linear_ops<T>::relu2_bwd_input;
+    k.linear_bwd_weight = linear_ops<T>::bwd_weight;
+    k.rope_norm_fwd = rope_ops<T>::rope_norm_fwd;
+    k.rope_norm_bwd = rope_ops<T>::rope_norm_bwd;
+    k.attention_fwd = attention_ops<T>::fwd;
+    k.attention_bwd = attention_ops<T>::bwd;
+    k.head_loss = head_ops<T>::loss;
+    k.head_logits = head_ops<T>::logits;
+    k.sum_squares = cuda_sum_squares;
+    k.adamw = cuda_adamw;
+    k.muon = cuda_muon;
+    return k;
+}
+
+static constexpr struct device_ops make_device(void (*info)(struct device *, struct device_info *),
+                                               double (*peak)(struct device *, double))
+{
+    struct device_ops o = {};
+    o.name = "cuda";
+    o.open = cuda_open;
+    o.close = cuda_close;
+    o.info = info;
+    o.memory = cuda_memory;
+    o.alloc = cuda_alloc;
+    o.free = cuda_free;
+    o.zero = cuda_zero;
+    o.to_device = cuda_to_device;
+    o.to_host = cuda_to_host;
+    o.copy = cuda_copy;
+    o.sync = cuda_sync;
+    o.event_new = cuda_event_new;
+    o.event_record = cuda_event_record;
+    o.event_elapsed = cuda_event_elapsed;
+    o.event_free = cuda_event_free;
+    o.measure_peak = peak;
+    return o;
+}
+
+static const struct device_ops device_bf16 = make_device(info_bf16, measure_peak_bf16);
+static const struct device_ops device_f32 = make_device(info_f32, measure_peak_f32);
+static const struct kernel_ops kernels_bf16 = make_ops<__nv_bfloat16>("cuda bfloat16", true);
+static const struct kernel_ops kernels_f32 = make_ops<float>("cuda float32", false);
+
+extern "C" __attribute__((visibility("default"))) bool
+nanochat_cuda_backend(const char *dtype, const struct device_ops **device,
+                      const struct kernel_ops **kernels)
+{
+    const bool bf16 = !strcmp(dtype, "bfloat16");
+    if (!bf16 && strcmp(dtype, "float32") != 0)
+        return false;
+    *device = bf16 ? &device_bf16 : &device_f32;
+    *kernels = bf16 ? &kernels_bf16 : &kernels_f32;
+    return true;
+}

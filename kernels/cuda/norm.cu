@@ -1,0 +1,280 @@
+/* One warp a row: a row of up to 16 packs a lane stays in registers between the two passes, so each
+ * element is read once. Widths that are no multiple of the pack take the scalar kernels. */
+#include "kernels/cuda/norm.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+
+static constexpr int WARPS = 8; /* rows a block */
+
+template <typename T, int PACKS>
+__global__ void norm_fwd_kernel(T *__restrict__ xn, float *__restrict__ rstd,
+                                const T *__restrict__ x, const int32_t *__restrict__ tokens,
+                                int64_t rows, int C)
+{
+    const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
+    const int lane = threadIdx.x & 31;
+    if (row >= rows)
+        return;
+    const T *in = x + (tokens ? (int64_t)tokens[row] : row) * C;
+    pack<T> keep[PACKS];
+    float sum = 0.0f;
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+        const int i = (p * 32 + lane) * pack<T>::n;
+        if (i < C) {
+            keep[p].load(in + i);
+#pragma unroll
+            for (int j = 0; j < pack<T>::n; j++)
+                sum += keep[p].v[j] * keep[p].v[j];
+        }
+    }
+    const float r = rsqrtf(warp_sum(sum) / (float)C + NORM_EPS);
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+        const int i = (p * 32 + lane) * pack<T>::n;
+        if (i < C) {
+#pragma unroll
+            for (int j = 0; j < pack<T>::n; j++)
+                keep[p].v[j] *= r;
+            keep[p].store(xn + row * C + i);
+        }
+    }
+    if (lane == 0)
+        rstd[row] = r;
+}
+
+template <typename T>
+__global__ void norm_fwd_scalar(T *xn, float *rstd, const T *x, const int32_t *tokens, int64_t rows,
+                                int C)
+{
+    const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
+    const int lane = threadIdx.x & 31;
+    if (row >= rows)
+        return;
+    const T *in = x + (tokens ? (int64_t)tokens[row] : row) * C;
+    float sum = 0.0f;
+    for (int i = lane; i < C; i += 32)
+        sum += to_float(in[i]) * to_float(in[i]);
+    const float r = rsqrtf(warp_sum(sum) / (float)C + NORM_EPS);
+    for (int i = lane; i < C; i += 32)
+        xn[row * C + i] = from_float<T>(to_float(in[i]) * r);
+    if (lane == 0)
+        rstd[row] = r;
+}
+
+/* dx (+)= r·(g − xn·mean(xn·g)). */
+template <typename T, int PACKS>
+__global__ void norm_bwd_kernel(T *__restrict__ dx, const T *__restrict__ dxn,
+                                const T *__restrict__ xn, const float *__restrict__ rstd,
+                                bool accumulate, int64_t rows, int C)
+{
+    const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
+    const int lane = threadIdx.x & 31;
+    if (row >= rows)
+        return;
+    /* kept as they lie in memory: half the registers, and all loads in flight at once */
+    uint4 g[PACKS], x[PACKS], old[PACKS];
+    float dot = 0.0f;
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+        const int i = (p * 32 + lane) * pack<T>::n;
+        if (i < C) {
+            g[p] = *reinterpret_cast<const uint4 *>(dxn + row * C + i);
+            x[p] = *reinterpret_cast<const uint4 *>(xn + row * C + i);
+            if (accumulate)
+                old[p] = *reinterpret_cast<const uint4 *>(dx + row * C + i);
+        }
+    }
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+        if ((p * 32 + lane) * pack<T>::n < C) {
+            const T *a = reinterpret_cast<const T *>(&g[p]),
+                    *b = reinterpret_cast<const T *>(&x[p]);
+#pragma unroll
+            for (int j = 0; j < pack<T>::n; j++)
+                dot += to_float(a[j]) * to_float(b[j]);
+        }
+    }
+    const float mean = warp_sum(dot) / (float)C, r = rstd[row];
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+        const int i = (p * 32 + lane) * pack<T>::n;
+        if (i < C) {
+            const T *a = reinterpret_cast<const T *>(&g[p]),
+                    *b = reinterpret_cast<const T *>(&x[p]);
+            const T *c = reinterpret_cast<const T *>(&old[p]);
+            pack<T> out;
+#pragma unroll
+            for (int j = 0; j < pack<T>::n; j++) {
+                const float v = r * (to_float(a[j]) - to_float(b[j]) * mean);
+                out.v[j] = accumulate ? to_float(c[j]) + v : v;
+            }
+            out.store(dx + row * C + i);
+        }
+    }
+}
+
+template <typename T>
+__global__ void norm_bwd_scalar(T *dx, const T *dxn, const T *xn, const float *rstd,
+                                bool accumulate, int64_t rows, int C)
+{
+    const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
+    const int lane = threadIdx.x & 31;
+    if (row >= rows)
+        return;
+    float dot = 0.0f;
+    for (int i = lane; i < C; i += 32)
+        dot += to_float(dxn[row * C + i]) * to_float(xn[row * C + i]);
+    const float mean = warp_sum(dot) / (float)C, r = rstd[row];
+    for (int i = lane; i < C; i += 32) {
+        const int64_t at = row * C + i;
+        const float v = r * (to_float(dxn[at]) - to_float(xn[at]) * mean);
+        dx[at] = from_float<T>(accumulate ? to_float(dx[at]) + v : v);
+    }
+}
+
+/* Call KERNEL<T, PACKS> with the smallest PACKS that covers a row, or SCALAR<T>. */
+#define NORM_DISPATCH(KERNEL, SCALAR, ...)                                                         \
+    do {                                                                                           \
+        const int per_warp = 32 * pack<T>::n;                                                      \
+        const unsigned grid = blocks_for(rows, WARPS);                                             \
+        const int packs = (int)((C + per_warp - 1) / per_warp);                                    \
+        if (C % pack<T>::n != 0 || packs > 16)                                                     \
+            SCALAR<T><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                            \
+        else if (packs <= 1)                                                                       \
+            KERNEL<T, 1><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
+        else if (packs <= 2)                                                                       \
+            KERNEL<T, 2><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
+        else if (packs <= 3)                                                                       \
+            KERNEL<T, 3><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
+        else if (packs <= 5)                                                                       \
+            KERNEL<T, 5><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
+        else if (packs <= 8)                                                                       \
+            KERNEL<T, 8><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
+        else                                                                                       \
+            KERNEL<T, 16><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                        \
+    } while (0)
+
+template <typename T>
+int norm_ops<T>::norm_fwd(struct device *d, void *xn, float *rstd, const void *x, int64_t rows,
+                          int64_t C, struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    const int32_t *tokens = nullptr;
+    NORM_DISPATCH(norm_fwd_kernel, norm_fwd_scalar, (T *)xn, rstd, (const T *)x, tokens, rows,
+                  (int)C);
+    CUDA_LAUNCHED("norm_fwd", err);
+}
+
+template <typename T>
+int norm_ops<T>::embed_norm_fwd(struct device *d, void *x, float *rstd, const void *wte,
+                                const int32_t *tokens, int64_t rows, int64_t C, struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    NORM_DISPATCH(norm_fwd_kernel, norm_fwd_scalar, (T *)x, rstd, (const T *)wte, tokens, rows,
+                  (int)C);
+    CUDA_LAUNCHED("embed_norm_fwd", err);
+}
+
+template <typename T>
+int norm_ops<T>::norm_bwd(struct device *d, void *dx, const void *dxn, const void *xn,
+                          const float *rstd, bool accumulate, int64_t rows, int64_t C,
+                          struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    NORM_DISPATCH(norm_bwd_kernel, norm_bwd_scalar, (T *)dx, (const T *)dxn, (const T *)xn, rstd,
+                  accumulate, rows, (int)C);
+    CUDA_LAUNCHED("norm_bwd", err);
+}
+
+/* ---- embedding backward ---------------------------------------------------------------------
+ * Rows are sorted by token (stably), then one block sums the rows of one token in their order: no
+ * atomics, the same bits every time. First each row's own gradient factor: mean(x·dx), x = e·r. */
+__global__ void iota_kernel(int32_t *out, int n)
+{
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < n)
+        out[i] = i;
+}
+
+template <typename T>
+__global__ void embed_dot_kernel(float *dots, const T *dx, const T *wte, const float *rstd,
+                                 const int32_t *tokens, int64_t rows, int C)
+{
+    const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
+    const int lane = threadIdx.x & 31;
+    if (row >= rows)
+        return;
+    const T *e = wte + (int64_t)tokens[row] * C;
+    float dot = 0.0f;
+    for (int i = lane; i < C; i += 32)
+        dot += to_float(dx[row * C + i]) * to_float(e[i]);
+    dot = warp_sum(dot);
+    if (lane == 0)
+        dots[row] = dot * rstd[row] / (float)C;
+}
+
+template <typename T>
+__global__ void embed_bwd_kernel(float *dwte, const T *dx, const T *wte, const float *rstd,
+                                 const float *dots, const int32_t *sorted_tokens,
+                                 const int32_t *order, int rows, int C)
+{
+    const int start = (int)blockIdx.x;
+    const int32_t token = sorted_tokens[start];
+    if (start > 0 && sorted_tokens[start - 1] == token)
+        return;     /* not the first row of its token */
+    int end = rows; /* one past its last row, so that the loop below has no test to wait for */
+    for (int low = start + 1; low < end;) {
+        const int middle = low + (end - low) / 2;
+        if (sorted_tokens[middle] == token)
+            low = middle + 1;
+        else
+            end = middle;
+    }
+    /* All rows of a token share e and so r: Σ r·(dx − e·r·dot) = r·(Σ dx − e·r·Σ dot). */
+    const float r = rstd[order[start]];
+    for (int i = (int)threadIdx.x; i < C; i += (int)blockDim.x) {
+        float sum = 0.0f, dot = 0.0f;
+#pragma unroll 8
+        for (int j = start; j < end; j++) {
+            const int64_t row = order[j];
+            sum += to_float(dx[row * C + i]);
+            dot += dots[row];
+        }
+        dwte[(int64_t)token * C + i] += r * (sum - to_float(wte[(int64_t)token * C + i]) * r * dot);
+    }
+}
+
+template <typename T>
+int norm_ops<T>::embed_norm_bwd(struct device *d, float *dwte, const void *dx, const void *wte,
+                                const float *rstd, const int32_t *tokens, int64_t rows, int64_t C,
+                                struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    const int n = (int)rows;
+    size_t sort_bytes = 0;
+    CUDA_TRY(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, (int32_t *)nullptr,
+                                             (int32_t *)nullptr, (int32_t *)nullptr,
+                                             (int32_t *)nullptr, n, 0, 32, s->stream),
+             err);
+    const size_t row_bytes = ((size_t)n * 4 + 255) & ~(size_t)255;
+    void *scratch;
+    if (cuda_scratch(s, &scratch, 4 * row_bytes + sort_bytes, err))
+        return -err->code;
+    char *base = (char *)scratch;
+    int32_t *sorted = (int32_t *)base, *order = (int32_t *)(base + row_bytes);
+    int32_t *iota = (int32_t *)(base + 2 * row_bytes);
+    float *dots = (float *)(base + 3 * row_bytes);
+    iota_kernel<<<blocks_for(n, 256), 256, 0, s->stream>>>(iota, n);
+    CUDA_TRY(cub::DeviceRadixSort::SortPairs(base + 4 * row_bytes, sort_bytes, tokens, sorted, iota,
+                                             order, n, 0, 32, s->stream),
+             err);
+    embed_dot_kernel<T><<<blocks_for(rows, WARPS), WARPS * 32, 0, s->stream>>>(
+        dots, (const T *)dx, (const T *)wte, rstd, tokens, rows, (int)C);
+    embed_bwd_kernel<T><<<(unsigned)n, 256, 0, s->stream>>>(dwte, (const T *)dx, (const T *)wte,
+                                                            rstd, dots, sorted, order, n, (int)C);
+    CUDA_LAUNCHED("embed_norm_bwd", err);
+}
+
+template struct norm_ops<float>;
+template struct norm_ops<__nv_bfloat16>;
