@@ -42,6 +42,7 @@ HARNESS_LIBS := $(foreach c,harness runtimes common,$(BUILD)/lib$(c).a)
 
 programs: $(BIN)/nanochat $(BIN)/ncbench
 	@$(feature_report)
+	@$(cuda_report)
 
 $(BIN)/nanochat: $(BUILD)/workload/main.o $(WORKLOAD_LIBS)
 	$(call say,LD,$@)
@@ -71,6 +72,7 @@ $(BUILD)/harness/plot_templates.o: $(wildcard plots/*.gp)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
+include mk/cuda.mk
 include mk/test.mk
 include mk/lint.mk
 include mk/fuzz.mk

@@ -33,16 +33,18 @@ struct device;
 struct device_event; /* a point in the stream */
 
 struct device_config {
-    const char *type; /* "cpu" */
-    int index;        /* which one of its kind: the local rank; ignored by the CPU */
-    int threads;      /* CPU threads; 0: what OMP_NUM_THREADS and the affinity mask say */
+    const char *type;  /* "cpu" | "cuda" */
+    int index;         /* which one of its kind: the local rank; ignored by the CPU */
+    int threads;       /* CPU threads; 0: what OMP_NUM_THREADS and the affinity mask say */
+    const char *dtype; /* of activations; NULL: the back end's default (float32, cuda: bfloat16) */
 };
 
 struct device_info {
-    char name[128];    /* "AMD EPYC …" */
-    char library[128]; /* what does the GEMMs: "openblas 0.3.21 (Cooperlake)" */
-    const char *dtype; /* format of activations: "float32" */
-    int threads;       /* 1 on a GPU */
+    char name[128];     /* "AMD EPYC …" */
+    char library[128];  /* what does the GEMMs: "openblas 0.3.21 (Cooperlake)" */
+    const char *dtype;  /* format of activations: "float32" */
+    int threads;        /* 1 on a GPU */
+    char peak_kind[96]; /* what measure_peak gives, or why it gives none */
 };
 
 struct device_memory {
@@ -73,8 +75,9 @@ struct device_ops {
     int (*event_elapsed)(struct device *d, double *seconds, const struct device_event *from,
                          const struct device_event *to, struct error *err);
     void (*event_free)(struct device *d, struct device_event *event);
-    /* Float operations a second that the device reaches when measured for `seconds` here and now
-     * (an FMA loop on all threads); -1 where it cannot be measured. */
+    /* Float operations a second that MFU is relative to: on the CPU what an FMA loop on all threads
+     * reaches when measured for `seconds` here and now, on a GPU the data sheet's; -1 where neither
+     * is known. device_info.peak_kind says which. */
     double (*measure_peak)(struct device *d, double seconds);
 };
 

@@ -85,9 +85,8 @@ static json_t *device_json(struct device *d, double peak_time_s)
     if (peak > 0)
         json_put_f64(obj, "peak_flops", peak);
     else
-        json_put_null(obj, "peak_flops",
-                      peak_time_s > 0 ? "the device cannot measure it" : "not asked for");
-    json_put_str(obj, "peak_kind", "measured FMA peak of all threads");
+        json_put_null(obj, "peak_flops", peak_time_s > 0 ? info.peak_kind : "not asked for");
+    json_put_str(obj, "peak_kind", info.peak_kind);
     return obj;
 }
 

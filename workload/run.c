@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 double program_entry_s; /* here, so that tests without main link */
 
@@ -36,8 +37,10 @@ static int default_threads(const struct run *run)
 
 static int open_device(struct run *run, const struct run_config *config, struct error *err)
 {
+    const bool own_format = !config->dtype || !strcmp(config->dtype, "auto");
     struct device_config device = {
         .type = *config->device_type ? config->device_type : "cpu",
+        .dtype = own_format ? NULL : config->dtype,
         .index = run->comm_config.local_rank,
         .threads = config->threads ? config->threads : default_threads(run),
     };

@@ -38,7 +38,7 @@ static int accumulate(struct train *t, struct step_record *r, double *loss, stru
         now = clock_mono_s();
         r->fwd_s += now - before;
         before = now;
-        if (model_backward(t->model, err))
+        if (model_backward(t->model, err) || t->run->device->ops->sync(t->run->device, err))
             return -err->code;
         now = clock_mono_s();
         r->bwd_s += now - before;
@@ -74,7 +74,8 @@ static int update(struct train *t, struct step_record *r, struct error *err)
 {
     double start = clock_mono_s(), comm_s = 0;
     if (optimizer_step(t->optimizer, train_lr_multiplier(t), schedule_muon_momentum(t->step),
-                       &r->grad_norm, &comm_s, err))
+                       &r->grad_norm, &comm_s, err) ||
+        t->run->device->ops->sync(t->run->device, err)) /* the work is queued, not done */
         return -err->code;
     r->opt_s = clock_mono_s() - start - comm_s;
     if (!isfinite(r->grad_norm))

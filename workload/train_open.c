@@ -186,7 +186,10 @@ static int check_memory(struct train *t, struct error *err)
 static int make_model(struct train *t, struct error *err)
 {
     const struct train_options *o = t->options;
+    struct device_info info;
+    t->run->device->ops->info(t->run->device, &info);
     const struct optimizer_config config = {
+        .ns_bf16 = !strcmp(info.dtype, "bfloat16"),
         .embedding_lr = o->embedding_lr,
         .unembedding_lr = o->unembedding_lr,
         .matrix_lr = o->matrix_lr,
@@ -245,6 +248,7 @@ static int connect_ranks(struct train *t, struct error *err)
     if (o->save_every != 0)
         events_path(t->run->events, "checkpoint", t->checkpoint_dir);
     const struct run_config config = {.device_type = o->device_type,
+                                      .dtype = o->dtype,
                                       .threads = (int)o->threads,
                                       .comm_timeout_s = o->comm_timeout_s};
     return run_connect(t->run, &config, err);

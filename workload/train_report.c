@@ -161,9 +161,9 @@ static void put_device(const struct train *t, json_t *obj)
         json_put_f64(obj, "peak_flops_per_rank", t->peak_flops);
     else
         json_put_null(obj, "peak_flops_per_rank",
-                      t->options->peak_time_s > 0 ? "the device cannot measure it"
+                      t->options->peak_time_s > 0 ? info.peak_kind
                                                   : "not measured (--peak-time=0s)");
-    json_put_str(obj, "peak_kind", "measured FMA peak of all ranks at once");
+    json_put_str(obj, "peak_kind", info.peak_kind);
 }
 
 int train_config_event(struct train *t, struct error *err)
@@ -217,9 +217,10 @@ int train_print_plan(struct train *t, struct error *err)
         return -err->code;
     if (!(t->peak_flops > 0))
         return 0;
-    return run_print(t->run, err,
-                     "mfu is in percent of the measured FMA peak of all ranks, %.4g FLOP/s\n",
-                     t->peak_flops * world);
+    struct device_info info;
+    t->run->device->ops->info(t->run->device, &info);
+    return run_print(t->run, err, "mfu is in percent of %.4g FLOP/s of all ranks: %s\n",
+                     t->peak_flops * world, info.peak_kind);
 }
 
 int train_summary(struct train *t, struct error *err)

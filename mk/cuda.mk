@@ -1,0 +1,73 @@
+# The CUDA back end: lib/nanochat-cuda.so, opened at run time for --device-type=cuda; the programs
+# themselves never link CUDA. Needs nvcc, cudart and cuBLASLt; cuDNN where it is found. Neither a GPU
+# nor a driver is needed to build, and none is asked for.
+#
+#   CUDA=auto|1|0   CUDA_ARCHS="80 90"   CUDA_HOME=/usr/local/cuda
+
+CUDA_ARCHS ?= 80 90
+ifneq ($(NVCC_PATH),)
+CUDA_HOME ?= $(patsubst %/bin/,%,$(dir $(shell readlink -f "$(NVCC_PATH)")))
+# Libraries also come as Python packages (site-packages/nvidia/*/{include,lib}).
+CUDA_PIP := $(wildcard $(addsuffix /nvidia/*,$(shell python3 -c 'import site; print(" ".join(site.getsitepackages()))' 2>/dev/null)))
+CUDA_INCLUDES := $(wildcard $(CUDA_HOME)/include $(addsuffix /include,$(CUDA_PIP)))
+CUDA_LIBDIRS := $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib $(addsuffix /lib,$(CUDA_PIP)))
+cuda_header = $(firstword $(wildcard $(addsuffix /$(1),$(CUDA_INCLUDES))))
+# The plain name where there is one, else the versioned file itself (Python packages have no links).
+cuda_library = $(firstword $(wildcard $(addsuffix /lib$(1).so,$(CUDA_LIBDIRS))) $(wildcard $(addsuffix /lib$(1).so.*,$(CUDA_LIBDIRS))))
+
+CUDA_CUDNN := $(if $(call cuda_header,cudnn_backend.h),$(call cuda_library,cudnn))
+CUDA_CUBLASLT := $(if $(call cuda_header,cublasLt.h),$(call cuda_library,cublasLt))
+CUDA_CUDART := $(call cuda_library,cudart)
+ifeq ($(and $(CUDA_CUBLASLT),$(CUDA_CUDART)),)
+CUDA_WHY := cublasLt or cudart not found below $(CUDA_HOME)
+ifeq ($(CUDA),1)
+$(error CUDA=1 but $(CUDA_WHY))
+endif
+NVCC_PATH :=
+endif
+endif
+
+ifneq ($(NVCC_PATH),)
+CUDA_LIB := lib/nanochat-cuda.so
+CUDA_BUILD := $(BUILD)/cuda
+CUDA_CU := $(wildcard kernels/cuda/*.cu)
+CUDA_C := $(wildcard kernels/cuda/*.c)
+# A shared object cannot take the program's hidden symbols: it has its own copies of these.
+CUDA_COMMON := common/error.c common/mem.c common/log.c kernels/peaks.c
+CUDA_OBJ := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o) $(CUDA_C:%.c=$(CUDA_BUILD)/%.o) $(CUDA_COMMON:%.c=$(CUDA_BUILD)/%.o)
+CUDA_DEFINES := -I. -D_GNU_SOURCE $(addprefix -isystem ,$(CUDA_INCLUDES)) $(if $(CUDA_CUDNN),-DHAVE_CUDNN)
+CUDA_GENCODE := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
+
+programs: $(CUDA_LIB)
+$(CUDA_LIB): $(CUDA_OBJ)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -o $@ $^ -Wl,--exclude-libs,ALL -Wl,-z,defs $(CUDA_CUBLASLT) $(CUDA_CUDNN) $(CUDA_CUDART) \
+		$(foreach d,$(sort $(dir $(CUDA_CUBLASLT) $(CUDA_CUDNN) $(CUDA_CUDART))),-Wl,-rpath,$(d)) -lstdc++ -lm -ldl -lpthread
+
+$(CUDA_BUILD)/%.o: %.cu $(BUILD)/flags.stamp
+	$(call say,NVCC,$<)
+	@mkdir -p $(@D)
+	$(Q)"$(NVCC_PATH)" -std=c++17 -O3 $(CUDA_GENCODE) $(CUDA_DEFINES) -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP -c -o $@ $<
+$(CUDA_BUILD)/%.o: %.c $(BUILD)/flags.stamp
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -fPIC $(CUDA_DEFINES) -MMD -MP -c -o $@ $<
+else
+CUDA_LIB :=
+endif
+
+cuda_report = printf '%-8s %-4s %s\n' CUDA $(if $(NVCC_PATH),yes '($(CUDA_ARCHS); cuDNN $(if $(CUDA_CUDNN),yes,no))',no '($(CUDA_WHY))')
+
+# ---- GPU tests: built anywhere, run on a machine with a GPU by tests/gpu/run ----------------------
+GPU_TESTS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(wildcard tests/gpu/*.c))
+$(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/tests/gpu/%.o $(WORKLOAD_LIBS)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WORKLOAD_LDLIBS)
+gpu-tests: programs $(GPU_TESTS)
+.PHONY: gpu-tests
+
+## make gpu-tests     build the tests that need a GPU; tests/gpu/run runs them
+gpu-tests: $(BUILD)/bench/gpu_ops
