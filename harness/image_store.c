@@ -65,9 +65,14 @@ static int inspect(const char *name, json_t **out, struct error *err)
     return 0;
 }
 
-/* An image that lost its name to the new one. One that a container or another name holds stays. */
+/* An image that lost its name to the new one. One that another name or a container holds stays: by
+ * its id podman would remove it together with its last name. */
 static void remove_unnamed(const char *id)
 {
+    auto_json *image = NULL;
+    auto_error struct error unknown = ERROR_INIT;
+    if (inspect(id, &image, &unknown) || !image || json_array_size(json_at(image, "RepoTags")))
+        return;
     auto_strv words = STRV_INIT;
     auto_str errout = STR_INIT;
     auto_error struct error ignored = ERROR_INIT;
