@@ -165,7 +165,7 @@ int cmd_run(int argc, char **argv)
         code = o.dry_run ? print_plan(&session, &err) : run_session(&session, &err);
     }
     if (err.code)
-        error_print(&err, "ncbench");
+        scenario_error_print(&err, "ncbench");
     options_release(run_options, &o);
     return err.code ? err.code : code;
 }

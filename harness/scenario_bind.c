@@ -237,8 +237,10 @@ static void complain_kind(struct loader *l, struct bound *bound)
         struct diag *d = complain(l, bound, "has no value, expected %s", expected.data);
         diag_hint(d, bound->key->type == SCHEMA_MAP || bound->key->type == SCHEMA_LIST
                          ? "indent what belongs to it below, or leave the key out"
-                     : bound->key->type == SCHEMA_STRING ? "write \"\" for empty text"
-                                                         : "leave the key out for its default");
+
+                     : bound->key->type == SCHEMA_STRING && !(bound->key->flags & SCHEMA_NON_EMPTY)
+                         ? "write \"\" for empty text"
+                         : "leave the key out for its default");
     } else if (node->kind == YAML_SCALAR) {
         struct diag *d = complain(l, bound, "\"%s\", expected %s", node->text, expected.data);
         if (bound->key->type == SCHEMA_LIST)
