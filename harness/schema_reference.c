@@ -96,7 +96,8 @@ static void append_row(const struct schema_key *key, struct str *out)
     if (key->option)
         str_appendf(out, " `%s`", key->option);
     if (key->flags & SCHEMA_RECORDED)
-        str_append(out, " *Kept with the results; nothing measures it yet.*");
+        str_append(out, key->def ? " *So far only the default is done.*"
+                                 : " *Kept with the results; so far nothing acts on it.*");
     if (key->since)
         str_appendf(out, " Since %s.", key->since);
     str_append(out, " |\n");

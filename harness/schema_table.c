@@ -172,7 +172,7 @@ const struct schema_key schema_keys[] = {
     KEY("measure.counters", LIST, SCHEMA_RECORDED, NULL, "Hardware counters."),
     KEY("measure.counters[]", STRING, SCHEMA_NON_EMPTY, NULL, "A name, such as PAPI_TOT_INS."),
     KEY("measure.gpu", MAP, SCHEMA_OPTIONAL, NULL, "GPU telemetry."),
-    KEY("measure.gpu.interval", DURATION, SCHEMA_RECORDED | SCHEMA_POSITIVE, "100ms", "Time between samples."),
+    KEY("measure.gpu.interval", DURATION, SCHEMA_RECORDED | SCHEMA_POSITIVE, NULL, "Time between samples."),
 
     KEY("compare", MAP, 0, NULL, "What is compared."),
     KEY("compare.primary", STRING, SCHEMA_NON_EMPTY, NULL, "The metric that decides; step_time_s, or wall_s without events."),
