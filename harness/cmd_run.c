@@ -4,7 +4,9 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/num.h"
+#include "harness/gate.h"
 #include "harness/session.h"
+#include "harness/session_end.h"
 #include "harness/verbs.h"
 
 #include <stdio.h>
@@ -16,7 +18,7 @@ struct run_options {
     char *out, *resume, *only, *nanochat, *progress;
     int64_t blocks, seed;
     double timeout_s;
-    bool dry_run, keep_going, fail_fast, allow_drift, quiet, verbose;
+    bool dry_run, keep_going, fail_fast, allow_drift, gate, quiet, verbose;
 };
 
 #define AT(field) offsetof(struct run_options, field)
@@ -45,6 +47,10 @@ const struct option_spec run_options[] = {
      "go on after failed trials up to limits.max_failures; the default"},
     {"fail-fast", 0, OPT_BOOL, AT(fail_fast), NULL, 0, 0, NULL,
      "end the session at the first failed trial"},
+    {"gate", 0, OPT_BOOL, AT(gate), NULL, 0, 0, NULL,
+     "when the session is complete, exit as `ncbench gate` does: 1 a gate failed, 6 inconclusive, "
+     "7 "
+     "not comparable or untrustworthy"},
     {"progress", 0, OPT_CHOICE, AT(progress), "auto", 0, 0, "auto|plain|none",
      "a live line on a terminal and plain lines elsewhere; plain lines; nothing"},
     {"quiet", 'q', OPT_BOOL, AT(quiet), NULL, 0, 0, NULL,
@@ -113,7 +119,16 @@ static void tell_end(const struct session *s, int code)
                  s->shown, s->shown);
 }
 
-static int run_session(const struct session_options *o, struct error *err)
+/* Reports of what is there, unless we were told to stop; then the gates, if asked for. */
+static int after_session(const struct session *s, int code, bool gate, struct error *err)
+{
+    bool stopped = code >= NCBENCH_EXIT_LIMIT;
+    if (!stopped && session_end(&s->scenario, s->dir, s->shown, err))
+        return -err->code;
+    return code == 0 && gate ? gate_session(s->dir, err) : code;
+}
+
+static int run_session(const struct session_options *o, bool gate, struct error *err)
 {
     struct session s;
     int code = 0;
@@ -122,6 +137,8 @@ static int run_session(const struct session_options *o, struct error *err)
         log_info("session %s: %zu trials planned", s.shown, s.plan.count);
         rc = session_run(&s, o, &code, err);
         tell_end(&s, code);
+        if (rc == 0)
+            code = after_session(&s, code, gate, err);
         printf("%s\n", s.shown);
         if (fflush(stdout) && !err->code)
             rc = error_set(err, NCBENCH_EXIT_RESULTS, "cannot write to standard output");
@@ -162,7 +179,7 @@ int cmd_run(int argc, char **argv)
             .allow_drift = o.allow_drift,
             .quiet = o.quiet,
         };
-        code = o.dry_run ? print_plan(&session, &err) : run_session(&session, &err);
+        code = o.dry_run ? print_plan(&session, &err) : run_session(&session, o.gate, &err);
     }
     if (err.code)
         scenario_error_print(&err, "ncbench");

@@ -124,7 +124,7 @@ static void put_variables(const struct session_data *s, const struct bars *b, co
     auto_free char *heading =
         mem_printf("Phases of a trial – %s, session %s", s->study.name, s->id);
     plot_gp_number(gp, "width", 860);
-    plot_gp_number(gp, "height", 300 + 2 * 34 * (double)b->n_rows);
+    plot_gp_number(gp, "height", 316 + 2 * 34 * (double)b->n_rows);
     plot_gp_text(gp, "heading", heading);
     plot_gp_number(gp, "n_rows", (double)b->n_rows);
     plot_gp_labels(gp, "row", &b->rows);

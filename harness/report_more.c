@@ -222,6 +222,25 @@ void report_failures(const struct session_data *session, const struct analysis *
 /* ---- method and provenance
  * -------------------------------------------------------------------------- */
 
+/* A margin below the half-width of the A/A interval cannot be reached on this machine. */
+static void reach_line(const struct analysis *a, struct document *out)
+{
+    for (size_t i = 0; i < a->n_primary; i++) {
+        const struct comparison *c = &a->items[i];
+        double half = log(c->paired.ci.hi / c->paired.ci.lo) / 2;
+        if (!analysis_is_control(a, c) || !(half > log1p(c->margin)))
+            continue;
+        auto_str text = STR_INIT;
+        verdict_put_percent(&text, expm1(half));
+        str_append(&text, ", the margin ");
+        verdict_put_margin(&text, c);
+        document_item(out,
+                      "%s: the margin is out of reach here with so many blocks: the half-width "
+                      "of the A/A interval is %s.",
+                      report_cell_label(a->study, c->cell), text.data);
+    }
+}
+
 static void control_line(const struct analysis *a, struct document *out)
 {
     if (!a->has_control) {
@@ -241,6 +260,7 @@ static void control_line(const struct analysis *a, struct document *out)
         if (analysis_is_control(a, &a->items[i]))
             document_item(out, "%s: %s.", report_cell_label(a->study, a->items[i].cell),
                           a->items[i].sentence);
+    reach_line(a, out);
 }
 
 static void margin_line(const struct analysis *a, struct document *out)

@@ -7,6 +7,7 @@
 
 #define MAX_DISTURBED 0.25 /* share of blocks above which a cell is untrustworthy */
 #define FEWEST_FOR_PRECISION 10
+#define MANY_BLOCKS 200 /* nobody runs so many more: quieter nodes or a wider margin will help */
 
 static const struct {
     const char *name, *words;
@@ -163,7 +164,9 @@ static void put_inconclusive(struct str *out, const struct comparison *c, const 
     } else {
         str_append(out, "the interval spans ");
         verdict_put_margin(out, c);
-        if (c->more_blocks)
+        if (c->more_blocks > MANY_BLOCKS)
+            str_append(out, "; the noise is too large for this margin");
+        else if (c->more_blocks)
             str_appendf(out, "; about %zu more block%s needed", c->more_blocks,
                         c->more_blocks == 1 ? "" : "s");
         else

@@ -2,7 +2,7 @@
 # warm-up, steady steps, evaluation and checkpoints; then the same with all of them; then the ends
 # of both (row, end, text).
 set multiplot layout 2, 1 title heading font ',15' \
-    margins char left_space, char 8, screen 72.0 / height, screen 1 - 122.0 / height \
+    margins char left_space, char 8, screen 72.0 / height, screen 1 - 138.0 / height \
     spacing char 0, screen 106.0 / height
 set yrange [n_rows + 0.6 : 0.4]
 set ytics ()
@@ -30,7 +30,7 @@ set size 1, 1
 set lmargin at screen 0.02
 set rmargin at screen 0.98
 set tmargin at screen 0.99 - 26.0 / height
-set bmargin at screen 0.985 - 86.0 / height
+set bmargin at screen 0.985 - 100.0 / height
 unset border
 unset tics
 unset label 1

@@ -37,6 +37,7 @@ static const char style[] =
     "th,td{padding:.4rem .7rem;border-bottom:1px solid var(--line);text-align:left;"
     "vertical-align:top;overflow-wrap:anywhere}"
     "th{font-weight:600;color:var(--dim);white-space:nowrap;border-bottom-width:2px}"
+    "td{min-width:4.5rem}td:first-child{white-space:nowrap}"
     "tbody tr:nth-child(even){background:var(--stripe)}"
     "th.r,td.r{text-align:right;white-space:nowrap}\n"
     "figure{margin:1.25rem 0}figure svg{display:block;width:100%;height:auto;background:#fff;"

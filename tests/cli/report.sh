@@ -192,6 +192,32 @@ check "hostile names in Markdown" ncbench report "$T/slow" --md -o -
 no_match "are escaped in Markdown" 'pod<b>' "$OUT"
 check_rc 2 "two formats, one file" ncbench report "$S" --html --md -o x
 
+# ---- the end of a run
+cat >"$T/fake.yaml" <<'YAML'
+version: 1
+name: fakes
+description: fake arms with a known truth
+baseline: bare
+workload: {exec: [/bin/true], events: required}
+runtimes:
+  - {name: bare, kind: fake, script: {step_time_s: 100ms, steps: 20, noise_sd: 0.3%, start_s: 0.05}}
+  - {name: slow, kind: fake, script: {step_time_s: 100ms, effect: 3%, steps: 20, noise_sd: 0.3%, start_s: 0.2}}
+launch: {ranks_per_node: 1}
+sampling: {looks: [6, 12]}
+compare: {primary: step_time_s, margin: {step_time_s: 1%}}
+gates: [{metric: step_time_s, runtime: "*", vs: baseline, verdict: not_slower}]
+YAML
+check "run exits 0, whatever the verdict" ncbench run "$T/fake.yaml" --out "$T/results"
+F=$(cat "$OUT")
+match "and tells it" 'slow is slower than bare by .* beyond the margin of ±1 %' "$ERR"
+check "and leaves report and plots" test -s "$F/report.html" -a -s "$F/report.md" -a -s "$F/plots/ratio.dat"
+check "compare reads the session" ncbench compare "$F" --json
+equal "the verdict is in the numbers" "$(jq -r '.comparisons[0].verdict' "$OUT")" slower
+equal "a look with two in all: 94.12 %" "$(jq -r '.comparisons[0].confidence * 1e4 | round' "$OUT")" 9412
+check_rc 1 "run --gate exits as the gate" ncbench run "$T/fake.yaml" --gate --out "$T/results"
+check "no report asked for" ncbench run "$T/fake.yaml" --out "$T/results" -D output.report=[] -D output.plots=[]
+check "none written" test ! -e "$(cat "$OUT")/report.html"
+
 # ---- locale: results are the same bytes
 if locale -a 2>/dev/null | grep -qi '^de_DE.utf'; then
     LC_ALL=de_DE.UTF-8 run ncbench compare "$S"
