@@ -107,35 +107,46 @@ int64_t model_plan(struct model *m, char *base)
     return c.used;
 }
 
-static void add_param(struct model *m, enum param_kind kind, int64_t rows, int64_t cols,
-                      const char *format, int64_t layer)
+static struct param *add_param(struct model *m, enum param_kind kind, int64_t rows, int64_t cols)
 {
     struct param *p = &m->params[m->n_params++];
     p->kind = kind;
     p->rows = rows;
     p->cols = cols;
-    snprintf(p->name, sizeof p->name, format, layer);
+    return p;
+}
+
+static void add_table(struct model *m, enum param_kind kind, const char *name)
+{
+    struct param *p = add_param(m, kind, m->config.vocab_size, m->config.n_embd);
+    snprintf(p->name, sizeof p->name, "%s", name);
+}
+
+static void add_matrix(struct model *m, int64_t layer, const char *name, int64_t rows, int64_t cols)
+{
+    struct param *p = add_param(m, PARAM_MATRIX, rows, cols);
+    snprintf(p->name, sizeof p->name, "transformer.h.%" PRId64 ".%s.weight", layer, name);
 }
 
 static void list_params(struct model *m)
 {
     const struct model_config *g = &m->config;
-    int64_t C = g->n_embd, kv = g->n_kv_head * (C / g->n_head), V = g->vocab_size;
-    add_param(m, PARAM_EMBEDDING, V, C, "transformer.wte.weight", 0);
+    int64_t C = g->n_embd, kv = g->n_kv_head * (C / g->n_head);
+    add_table(m, PARAM_EMBEDDING, "transformer.wte.weight");
     for (int64_t i = 0; i < g->n_layer; i++) {
         struct param *first = &m->params[m->n_params];
-        add_param(m, PARAM_MATRIX, C, C, "transformer.h.%" PRId64 ".attn.c_q.weight", i);
-        add_param(m, PARAM_MATRIX, kv, C, "transformer.h.%" PRId64 ".attn.c_k.weight", i);
-        add_param(m, PARAM_MATRIX, kv, C, "transformer.h.%" PRId64 ".attn.c_v.weight", i);
-        add_param(m, PARAM_MATRIX, C, C, "transformer.h.%" PRId64 ".attn.c_proj.weight", i);
-        add_param(m, PARAM_MATRIX, 4 * C, C, "transformer.h.%" PRId64 ".mlp.c_fc.weight", i);
-        add_param(m, PARAM_MATRIX, C, 4 * C, "transformer.h.%" PRId64 ".mlp.c_proj.weight", i);
+        add_matrix(m, i, "attn.c_q", C, C);
+        add_matrix(m, i, "attn.c_k", kv, C);
+        add_matrix(m, i, "attn.c_v", kv, C);
+        add_matrix(m, i, "attn.c_proj", C, C);
+        add_matrix(m, i, "mlp.c_fc", 4 * C, C);
+        add_matrix(m, i, "mlp.c_proj", C, 4 * C);
         m->layers[i].c_qkv = first;
         m->layers[i].c_proj = first + 3;
         m->layers[i].c_fc = first + 4;
         m->layers[i].mlp_proj = first + 5;
     }
-    add_param(m, PARAM_HEAD, V, C, "lm_head.weight", 0);
+    add_table(m, PARAM_HEAD, "lm_head.weight");
     m->wte = &m->params[0];
     m->lm_head = &m->params[m->n_params - 1];
 }

@@ -15,14 +15,28 @@ int64_t cpu_attention_scratch(int threads, int64_t T)
     return threads * 2 * BLOCK * T;
 }
 
+/* Sixteen running maxima, which every compiler turns into vectors. A NaN is left to the sum. */
+static inline float max_row(const float *s, int64_t n)
+{
+    enum { LANES = 16 };
+    float lanes[LANES], max = s[0];
+    int64_t j = 0;
+    for (int i = 0; i < LANES; i++)
+        lanes[i] = max;
+    for (; j + LANES <= n; j += LANES)
+        for (int i = 0; i < LANES; i++)
+            lanes[i] = s[j + i] > lanes[i] ? s[j + i] : lanes[i];
+    for (; j < n; j++)
+        max = s[j] > max ? s[j] : max;
+    for (int i = 0; i < LANES; i++)
+        max = lanes[i] > max ? lanes[i] : max;
+    return max;
+}
+
 /* s[0, n) becomes exp(scale·s − max)/sum, s[n, width) zero; returns log-sum-exp of scale·s. */
 VECTOR_CLONES static float softmax_row(float *s, float scale, int64_t n, int64_t width)
 {
-    float max = s[0];
-#pragma omp simd reduction(max : max)
-    for (int64_t j = 0; j < n; j++)
-        max = s[j] > max ? s[j] : max;
-    float sum = 0, shift = max * scale;
+    float sum = 0, shift = max_row(s, n) * scale;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
         s[j] = vexp(s[j] * scale - shift);

@@ -1,7 +1,7 @@
 /* Speed of a whole training step against the matrix products that it consists of.
  *
  *     step [--depth=4] [--vocab=8192] [--seq=512] [--batch=8] [--threads=2] [--rounds=7]
- *          [--cpu-time=0]
+ *          [--cpu-time=0] [--products=1]
  *
  * The step: forward, backward, Muon and AdamW on one micro-batch. Its rate is nanochat's FLOPs per
  * token times tokens over time (nothing is counted for Newton-Schulz, the softmax or the AdamW
@@ -40,7 +40,7 @@ struct product {
 };
 
 struct bench {
-    int64_t depth, V, T, B, threads, rounds, cpu_time;
+    int64_t depth, V, T, B, threads, rounds, cpu_time, with_products;
     struct device *device;
     struct model *model;
     struct optimizer *optimizer;
@@ -215,9 +215,10 @@ static void report(const struct bench *x)
     x->device->ops->info(x->device, &info);
     double total = 0, seconds = 0;
     printf("%s, %s, %d threads\n", info.name, info.library, info.threads);
-    printf("%-10s %6s %6s %6s %6s  %9s %9s\n", "product", "m", "n", "k", "count", "library",
-           "split");
-    for (size_t i = 0; i < x->n_products; i++) {
+    if (x->with_products)
+        printf("%-10s %6s %6s %6s %6s  %9s %9s\n", "product", "m", "n", "k", "count", "library",
+               "split");
+    for (size_t i = 0; i < x->n_products && x->with_products; i++) {
         const struct product *p = &x->products[i];
         double own = median(p->own, x->rounds), split = median(p->split, x->rounds);
         printf("%-10s %6" PRId64 " %6" PRId64 " %6" PRId64 " %6" PRId64 "  %9.1f %9.1f GFLOP/s\n",
@@ -228,14 +229,18 @@ static void report(const struct bench *x)
     double counted =
         model_config_flops_per_token(model_get_config(x->model)) * (double)(x->B * x->T);
     double step = median(x->step, x->rounds), rate = counted / step, yardstick = total / seconds;
-    printf("FLOPs of the shapes %.3f G, of the formula %.3f G\n", total * 1e-9, counted * 1e-9);
+    if (x->with_products)
+        printf("FLOPs of the shapes %.3f G, of the formula %.3f G\n", total * 1e-9, counted * 1e-9);
     printf("depth %" PRId64 ", V %" PRId64 ", T %" PRId64 ", B %" PRId64
            ": step %.1f ms (forward %.1f, backward %.1f, optimizer %.1f), %.0f tok/s\n",
            x->depth, x->V, x->T, x->B, step * 1e3, median(x->fwd, x->rounds) * 1e3,
            median(x->bwd, x->rounds) * 1e3, median(x->opt, x->rounds) * 1e3,
            (double)(x->B * x->T) / step);
-    printf("step %.1f GFLOP/s, SGEMM %.1f GFLOP/s, ratio %.3f\n", rate * 1e-9, yardstick * 1e-9,
-           rate / yardstick);
+    if (!x->with_products)
+        printf("step %.1f GFLOP/s\n", rate * 1e-9);
+    else
+        printf("step %.1f GFLOP/s, SGEMM %.1f GFLOP/s, ratio %.3f\n", rate * 1e-9, yardstick * 1e-9,
+               rate / yardstick);
 }
 
 static bool option(const char *arg, const char *name, int64_t *value)
@@ -246,13 +251,15 @@ static bool option(const char *arg, const char *name, int64_t *value)
 
 int main(int argc, char **argv)
 {
-    static struct bench x = {.depth = 4, .V = 8192, .T = 512, .B = 8, .threads = 2, .rounds = 7};
+    static struct bench x = {
+        .depth = 4, .V = 8192, .T = 512, .B = 8, .threads = 2, .rounds = 7, .with_products = 1};
     for (int i = 1; i < argc; i++) {
         if (!option(argv[i], "--depth=", &x.depth) && !option(argv[i], "--vocab=", &x.V) &&
             !option(argv[i], "--seq=", &x.T) && !option(argv[i], "--batch=", &x.B) &&
             !option(argv[i], "--threads=", &x.threads) &&
             !option(argv[i], "--rounds=", &x.rounds) &&
-            !option(argv[i], "--cpu-time=", &x.cpu_time)) {
+            !option(argv[i], "--cpu-time=", &x.cpu_time) &&
+            !option(argv[i], "--products=", &x.with_products)) {
             fprintf(stderr, "bench: error: unknown option \"%s\"\n", argv[i]);
             return 2;
         }
@@ -263,7 +270,8 @@ int main(int argc, char **argv)
         for (int64_t round = -1; round < x.rounds && !err.code; round++) {
             int64_t slot = round < 0 ? 0 : round; /* the first round warms up */
             one_step(&x, slot, &err);
-            time_products(&x, slot);
+            if (x.with_products)
+                time_products(&x, slot);
         }
         if (!err.code)
             report(&x);

@@ -260,6 +260,33 @@ static void accumulation(void)
     device_close(d);
 }
 
+/* The same step twice gives the same bits: a resume can continue exactly. */
+static void steps_are_reproducible(void)
+{
+    auto_error struct error err = ERROR_INIT;
+    struct device *d = open_device(2);
+    struct model_config c = tiny;
+    c.sequence_len = 300; /* several blocks of attention, taken by whichever thread is free */
+    struct model *m[2] = {make(d, c, 2, 300, 1), make(d, c, 2, 300, 1)};
+    int32_t inputs[600], targets[600];
+    some_tokens(inputs, 600, 0);
+    some_tokens(targets, 600, 1);
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        scramble(m[i]);
+        CU_ASSERT_EQUAL(model_forward(m[i], inputs, targets, 2, 300, &loss[i], &err), 0);
+        CU_ASSERT_EQUAL(model_backward(m[i], &err), 0);
+    }
+    CU_ASSERT_EQUAL(loss[0], loss[1]);
+    for (size_t i = 0; i < model_n_params(m[0]); i++) {
+        const struct param *p = model_param(m[0], i);
+        size_t bytes = (size_t)(p->rows * p->cols) * sizeof(float);
+        CU_ASSERT_EQUAL(memcmp(p->grad, model_param(m[1], i)->grad, bytes), 0);
+    }
+    model_free(m[0]), model_free(m[1]);
+    device_close(d);
+}
+
 static void evaluation(void)
 {
     auto_error struct error err = ERROR_INIT;
@@ -467,6 +494,6 @@ UNIT_MAIN({"published counts", published_counts}, {"derived dimensions", derived
           {"initial distribution", initial_distribution},
           {"initialisation is reproducible", initialisation_is_reproducible},
           {"parameter names", parameter_names}, {"accumulation", accumulation},
-          {"evaluation", evaluation}, {"bad input", bad_input}, {"NaN is seen", nan_is_seen},
-          {"greedy", greedy}, {"memory limits", memory_limits},
-          {"too big for memory", too_big_for_memory})
+          {"steps are reproducible", steps_are_reproducible}, {"evaluation", evaluation},
+          {"bad input", bad_input}, {"NaN is seen", nan_is_seen}, {"greedy", greedy},
+          {"memory limits", memory_limits}, {"too big for memory", too_big_for_memory})
