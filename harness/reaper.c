@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 int reaper_init(struct error *err)
@@ -83,13 +84,14 @@ static bool is_ours(pid_t pid)
     return stat(path, &st) == 0 && st.st_uid == geteuid();
 }
 
-/* Is "NAME=value" one of the NUL-separated entries? */
-static bool bears(pid_t pid, const char *marker, struct str *scratch)
+/* Is the marker one of the NUL-separated entries? */
+static bool bears(pid_t pid, const struct reaper_scope *scope, struct str *scratch)
 {
+    const char *marker = scope->marker;
     if (!marker || !is_ours(pid) || !read_proc(pid, "environ", scratch))
         return false;
     for (const char *p = scratch->data, *end = p + scratch->len; p < end; p += strlen(p) + 1)
-        if (!strcmp(p, marker))
+        if (scope->prefix ? str_starts_with(p, marker) : !strcmp(p, marker))
             return true;
     return false;
 }
@@ -126,7 +128,16 @@ static bool descends(const struct processes *all, const struct process *p, pid_t
     return false;
 }
 
-void reaper_find(const char *marker, struct processes *out)
+unsigned long long reaper_now_ticks(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    long hz = sysconf(_SC_CLK_TCK);
+    return (unsigned long long)now.tv_sec * (unsigned long long)hz +
+           (unsigned long long)now.tv_nsec * (unsigned long long)hz / 1000000000ull;
+}
+
+void reaper_find(const struct reaper_scope *scope, struct processes *out)
 {
     struct processes all = {0};
     auto_str scratch = STR_INIT;
@@ -136,7 +147,8 @@ void reaper_find(const char *marker, struct processes *out)
         const struct process *p = &all.items[i];
         if (p->pid == getpid() || p->state == 'Z' || p->state == 'X')
             continue;
-        if (descends(&all, p, getpid()) || bears(p->pid, marker, &scratch))
+        bool young = p->start_ticks >= scope->since_ticks;
+        if ((young && descends(&all, p, getpid())) || bears(p->pid, scope, &scratch))
             vec_push(out, *p);
     }
     processes_release(&all);
@@ -160,13 +172,13 @@ void reaper_signal(const struct processes *found, int sig)
         signal_one(&found->items[i], sig);
 }
 
-bool reaper_kill_all(const char *marker, double seconds, struct str *left)
+bool reaper_kill_all(const struct reaper_scope *scope, double seconds, struct str *left)
 {
     double deadline = clock_mono_s() + seconds, pause = 0.002;
     struct processes found = {0};
     bool gone = false;
     for (;;) {
-        reaper_find(marker, &found);
+        reaper_find(scope, &found);
         gone = found.count == 0;
         if (gone || clock_mono_s() >= deadline)
             break;

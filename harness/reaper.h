@@ -37,18 +37,27 @@ struct processes {
     size_t count, cap;
 };
 
+/* What belongs to a trial. */
+struct reaper_scope {
+    const char *marker;             /* "NAME=value" in the environment; NULL: by descent only */
+    bool prefix;                    /* value is only how it begins: all trials of a session */
+    unsigned long long since_ticks; /* a descendant that is older is not the trial's: this program
+                                       may have been exec'ed by a shell that has children */
+};
+/* Now, as /proc tells starting times; for since_ticks. */
+unsigned long long reaper_now_ticks(void);
+
 /* Become a subreaper. */
 int reaper_init(struct error *err);
 /* Collect whatever has ended, ours and orphans; never waits. True if anything was collected. */
 bool reaper_collect(struct reaper_child *children, size_t count);
-/* The live processes of a trial: descendants of this process and bearers of the marker
- * ("NAME=value", NULL: none). out is emptied first. */
-void reaper_find(const char *marker, struct processes *out);
+/* The live processes within the scope. out is emptied first. */
+void reaper_find(const struct reaper_scope *scope, struct processes *out);
 /* Signal each, unless its pid belongs to another process by now. */
 void reaper_signal(const struct processes *found, int sig);
 /* KILL and collect until none is left or the seconds have passed. True: all gone; else `left` names
  * the survivors ("sleep (pid 4711)"). */
-bool reaper_kill_all(const char *marker, double seconds, struct str *left);
+bool reaper_kill_all(const struct reaper_scope *scope, double seconds, struct str *left);
 void processes_release(struct processes *p);
 
 /* Parse the text of /proc/<pid>/stat; false if it is none. */

@@ -77,6 +77,9 @@ int session_save(struct session *s, const char *state, int exit_code, struct err
 int session_open_trials(struct session *s, struct error *err);
 /* summary.runtimes: which images and versions; what a resumed session is held against. */
 void session_put_runtimes(struct session *s);
+/* What a killed ncbench left running: processes that bear the session's mark, and containers of
+ * trials that never got a record. Exit 4 for what cannot be ended. */
+int session_sweep(struct session *s, struct error *err);
 /* Newest session in a scenario's folder, or NULL; caller frees. */
 char *session_newest(const char *folder);
 /* Is the process that session.json names still running here? */

@@ -217,7 +217,7 @@ int session_resume(const struct session_options *o, struct session *s, struct er
         return -err->code;
     const char *nanochat = o->nanochat ? o->nanochat : json_read_str(s->summary, "nanochat");
     if (session_find_workload(s, nanochat, err) || read_records(s, err) ||
-        session_prepare(s, err) || judge_drift(s, o->allow_drift, err))
+        session_prepare(s, err) || judge_drift(s, o->allow_drift, err) || session_sweep(s, err))
         return -err->code;
     session_put_runtimes(s);
     session_put_process(s->summary);

@@ -39,6 +39,8 @@ static void facts_init(struct trial_facts *f, const struct trial_context *contex
     f->id = attempt > 1 ? mem_printf("%s.a%lld", planned->id, (long long)attempt)
                         : mem_strdup(planned->id);
     f->unique_id = mem_printf("%s.%s", context->session_id, f->id);
+    f->marker = mem_printf("%s=%s", ENV_TRIAL_ID, f->unique_id);
+    f->scope = (struct reaper_scope){.marker = f->marker, .since_ticks = reaper_now_ticks()};
     clock_utc(f->started_utc);
 }
 
@@ -62,6 +64,7 @@ static void facts_release(struct trial_facts *f)
     processes_free(f);
     free(f->id);
     free(f->unique_id);
+    free(f->marker);
     free(f->dir);
     free(f->hint);
     strv_release(&f->workload);

@@ -64,7 +64,9 @@ struct trial_facts {
     const struct cell *cell;
     const struct runtime_spec *spec;
     const struct runtime_ops *ops;
-    char *id;        /* "c03.b07.podman", ".a2" behind it for a second attempt */
+    char *id;     /* "c03.b07.podman", ".a2" behind it for a second attempt */
+    char *marker; /* NCBENCH_TRIAL_ID=<unique_id> */
+    struct reaper_scope scope;
     char *unique_id; /* session and id: NCBENCH_TRIAL_ID, names of containers */
     char *dir;       /* absolute; NULL for the fake runtime */
     int64_t attempt, seq;

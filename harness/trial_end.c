@@ -55,13 +55,13 @@ static void kill_groups(struct trial_facts *f)
 
 /* conmon and the like need a moment to follow their container: killing them would leave its
  * remains. What stays longer is a stray. */
-static void settle(struct trial_facts *f, const char *marker)
+static void settle(struct trial_facts *f)
 {
     double deadline = clock_mono_s() + SETTLE_S, pause = 0.002;
     struct processes found = {0};
     for (;;) {
         reaper_collect(f->children, f->n_processes);
-        reaper_find(marker, &found);
+        reaper_find(&f->scope, &found);
         if (found.count == 0 || clock_mono_s() >= deadline)
             break;
         clock_sleep_s(pause);
@@ -92,7 +92,6 @@ static void runtime_stop(struct trial_facts *f)
 
 bool trial_end_all(struct trial_facts *f, struct str *left)
 {
-    auto_free char *marker = mem_printf("%s=%s", ENV_TRIAL_ID, f->unique_id);
     double grace = f->context->scenario->limits.kill_grace_s;
     bool by_itself = !any_running(f);
     if (!by_itself) {
@@ -104,10 +103,10 @@ bool trial_end_all(struct trial_facts *f, struct str *left)
             f->reap_s = f->children[i].reaped_s;
     auto_str ignored = STR_INIT;
     if (by_itself && f->end == END_BY_ITSELF)
-        settle(f, marker);
+        settle(f);
     if (!by_itself || f->strays.len || f->end != END_BY_ITSELF || runtime_leftover(f, &ignored))
         runtime_stop(f);
-    if (!reaper_kill_all(marker, grace > LEAST_KILL_S ? grace : LEAST_KILL_S, left))
+    if (!reaper_kill_all(&f->scope, grace > LEAST_KILL_S ? grace : LEAST_KILL_S, left))
         return false;
     str_clear(&ignored);
     if (!runtime_leftover(f, &ignored))

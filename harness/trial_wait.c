@@ -62,8 +62,7 @@ static void observe(struct trial_facts *f, struct watch *w, struct collectors *c
     w->ticked_s = now;
     w->found.count = 0;
     if ((f->ops->flags & RUNTIME_CONTAINER) && now - w->looked_s >= w->pause_s) {
-        auto_free char *marker = mem_printf("%s=%s", ENV_TRIAL_ID, f->unique_id);
-        reaper_find(marker, &w->found);
+        reaper_find(&f->scope, &w->found);
         w->looked_s = now;
         w->pause_s = w->pause_s < 10 ? w->pause_s * 2 : 10;
     }

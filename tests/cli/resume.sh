@@ -90,6 +90,27 @@ check 'a complete session has nothing left to do' ncbench run --resume "$S" --pr
 check 'FILE --resume takes the newest session' ncbench run "$T/real.yaml" --out "$R" --resume --progress none
 equal 'which is that one' "$(cat "$OUT")" "$S"
 
+# What a killed ncbench left running is ended first: here a child that hid from its death.
+scenario hidden "$PAYLOAD, fork-setsid, print, ready, sleep, '600'"
+ncbench run "$T/hidden.yaml" --out "$R" --progress none --blocks 1 >/dev/null 2>&1 &
+background=$!
+for _ in $(seq 200); do
+    H=$(find "$R/hidden" -mindepth 1 -maxdepth 1 -type d 2>/dev/null)
+    [ -n "$H" ] && grep -qs ready "$H"/trials/*/rank00000.out && break
+    sleep 0.02
+done
+kill -9 "$background"
+wait "$background" 2>/dev/null
+sleep 0.3
+real=$S
+S=$H
+equal 'a hidden child survives kill -9' "$(survivors | wc -l)" 1
+sed -i "s/fork-setsid, print, ready, sleep, '600'/exit, '0'/" "$T/hidden.yaml" "$H/scenario.yaml"
+check 'resuming' ncbench run --resume "$H" --allow-drift --progress none
+match 'says so' 'ending 1 process that the session left running' "$ERR"
+equal 'and ends it' "$(survivors)" ''
+S=$real
+
 # A session that is still being run is not taken over.
 jq '.state = "running" | .pid = '$$' | .pid_start_ticks = '"$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)" \
     "$S/session.json" >"$T/s.json" && cp "$T/s.json" "$S/session.json"

@@ -57,9 +57,9 @@ equal 'the first step is no steady step' "$(field 1 '[.train.warmup_steps, .trai
 equal 'the step time is that of the slowest rank' \
     "$(field 1 '.train.step_time_s.median >= 0.0099 and .train.rank_skew_s.median >= 0')" true
 # shellcheck disable=SC2016
-equal 'phases add up to the total' "$(field 1 '.phases_s | to_entries
-    | map(select((.value | type) == "number" and .key != "total" and .key != "exec").value) | add as $sum
-    | $sum')" "$(field 1 .phases_s.total)"
+equal 'phases add up to the total' "$(field 1 '.phases_s as $p | $p | to_entries
+    | map(select((.value | type) == "number" and .key != "total" and .key != "exec").value)
+    | (add - $p.total | fabs) < 1e-9')" true
 
 # ---- a verb of nanochat ----------------------------------------------------------------------------
 cat >"$T/verb.yaml" <<'END'
@@ -148,6 +148,27 @@ scenario once "$T/once.sh" 'limits: {max_failures: 3, disk_free: 64KiB}' \
 BLOCKS=2 session 0 'a block that fails once' once
 equal 'is repeated whole at the end' "$(jq -r .trial "$S/trials.jsonl" | grep -c '^c00.b00.*a2$')" 2
 equal 'behind the others' "$(tail -n 2 "$S/trials.jsonl" | jq -r .attempt | xargs)" '2 2'
+
+# ---- a fast run that learns something else ---------------------------------------------------------
+cat >"$T/loss.yaml" <<'END'
+version: 1
+name: loss
+baseline: right
+workload: {exec: [nothing], events: none, check: {loss: {vs: baseline, rel_tol: 1%}}}
+runtimes:
+  - {name: right, kind: fake, script: {step_time_s: 0.1, steps: 3, loss: 4.0}}
+  - {name: near, kind: fake, script: {step_time_s: 0.1, steps: 3, loss: 4.03}}
+  - {name: wrong, kind: fake, script: {step_time_s: 0.05, steps: 3, loss: 4.2}}
+sampling: {looks: [2], discard_first_block: false, warmup: {steps: 1, detect: false}}
+limits: {max_failures: 3, disk_free: 64KiB}
+END
+BLOCKS=2 session 5 'another loss than the baseline' loss
+check 'as every reader sees it' ncbench status "$S" --json
+equal 'only the wrong arm is invalid' "$(jq -r '[.failed[].trial] | unique | map(split(".")[2]) | unique | join(" ")' "$OUT")" wrong
+equal 'its outcome' "$(jq -r '[.failed[].outcome] | unique | join(" ")' "$OUT")" invalid
+match 'and why' 'last loss 4.2 differs by 5 % from the baseline' "$OUT"
+equal 'the near one is compared and fine' \
+    "$(ncbench show "$S/c00.b00.near" --json | jq -c '.train.loss_match | [.ref, .ok]')" '[4.0,true]'
 
 # ---- progress --------------------------------------------------------------------------------------
 check 'plain lines' ncbench run "$T/plain.yaml" --out "$R" --blocks 1

@@ -56,10 +56,11 @@ static struct reaper_child start(const char *script, const char *marker)
 /* Until so many processes belong to the marker. */
 static size_t find_until(const char *marker, size_t want)
 {
+    struct reaper_scope scope = {.marker = marker};
     struct processes found = {0};
     size_t count = 0;
     for (int i = 0; i < 200; i++) {
-        reaper_find(marker, &found);
+        reaper_find(&scope, &found);
         count = found.count;
         if (count == want)
             break;
@@ -67,6 +68,11 @@ static size_t find_until(const char *marker, size_t want)
     }
     processes_release(&found);
     return count;
+}
+
+static bool kill_all(const char *marker, struct str *left)
+{
+    return reaper_kill_all(&(struct reaper_scope){.marker = marker}, 10, left);
 }
 
 static void what_hides_is_found_and_killed(void)
@@ -84,7 +90,7 @@ static void what_hides_is_found_and_killed(void)
     }
     CU_ASSERT(child.reaped && child.status == 0);
     CU_ASSERT_EQUAL(find_until("NCBENCH_TRIAL_ID=unit.1", 3), 3); /* sleep, sh, its sleep */
-    CU_ASSERT(reaper_kill_all("NCBENCH_TRIAL_ID=unit.1", 10, &left));
+    CU_ASSERT(kill_all("NCBENCH_TRIAL_ID=unit.1", &left));
     CU_ASSERT_STR(left.data, "");
     CU_ASSERT_EQUAL(find_until("NCBENCH_TRIAL_ID=unit.1", 0), 0);
     CU_ASSERT(waitpid(-1, NULL, WNOHANG) == -1); /* no zombie of it is left either */
@@ -96,17 +102,53 @@ static void descent_is_enough(void)
     auto_str left = STR_INIT;
     struct reaper_child child = start("exec sleep 300", NULL); /* it wiped its environment */
     CU_ASSERT_EQUAL(find_until("NCBENCH_TRIAL_ID=unit.2", 1), 1);
-    CU_ASSERT(reaper_kill_all("NCBENCH_TRIAL_ID=unit.2", 10, &left));
+    CU_ASSERT(kill_all("NCBENCH_TRIAL_ID=unit.2", &left));
     (void)child;
 }
 
 /* A process that is not ours by descent: started by a parent that is no child of this program. */
 static void another_trial_is_left_alone(void)
 {
+    struct reaper_scope scope = {.marker = "NCBENCH_TRIAL_ID=unit.nobody"};
     struct processes found = {0};
-    reaper_find("NCBENCH_TRIAL_ID=unit.nobody", &found);
+    reaper_find(&scope, &found);
     CU_ASSERT_EQUAL(found.count, 0); /* not this program, not its parent */
     processes_release(&found);
+}
+
+/* `monitor & exec ncbench run …`: the monitor is a child of ncbench, and nobody's trial. */
+static void an_older_child_is_left_alone(void)
+{
+    auto_str left = STR_INIT;
+    struct reaper_child older = start("exec sleep 300", NULL);
+    CU_ASSERT_EQUAL(find_until(NULL, 1), 1);
+    clock_sleep_s(0.05);
+    struct reaper_scope scope = {.marker = "NCBENCH_TRIAL_ID=unit.4",
+                                 .since_ticks = reaper_now_ticks()};
+    struct reaper_child younger = start("exec sleep 300", NULL);
+    CU_ASSERT_EQUAL(find_until(NULL, 2), 2);
+    CU_ASSERT(reaper_kill_all(&scope, 10, &left));
+    CU_ASSERT_EQUAL(find_until(NULL, 1), 1);
+    reaper_collect(&older, 1);
+    CU_ASSERT(!older.reaped);
+    (void)younger;
+    CU_ASSERT(kill_all(NULL, &left));
+}
+
+static void all_trials_of_a_session_have_one_prefix(void)
+{
+    auto_str left = STR_INIT;
+    start("exec sleep 300", "NCBENCH_TRIAL_ID=unit-session.c00.b00.bare");
+    start("exec sleep 300", "NCBENCH_TRIAL_ID=unit-session.c01.b00.bare");
+    struct reaper_child other = start("exec sleep 300", "NCBENCH_TRIAL_ID=unit-session2.x");
+    CU_ASSERT_EQUAL(find_until(NULL, 3), 3);
+    struct reaper_scope scope = {
+        .marker = "NCBENCH_TRIAL_ID=unit-session.", .prefix = true, .since_ticks = ~0ull};
+    CU_ASSERT(reaper_kill_all(&scope, 10, &left));
+    CU_ASSERT_EQUAL(find_until(NULL, 1), 1);
+    reaper_collect(&other, 1);
+    CU_ASSERT(!other.reaped);
+    CU_ASSERT(kill_all(NULL, &left));
 }
 
 static void a_zombie_has_ended(void)
@@ -130,7 +172,7 @@ static void a_recycled_pid_is_not_signalled(void)
     struct reaper_child child = start("exec sleep 300", NULL);
     CU_ASSERT_EQUAL(find_until(NULL, 1), 1);
     struct processes stale = {0};
-    reaper_find(NULL, &stale);
+    reaper_find(&(struct reaper_scope){0}, &stale);
     CU_ASSERT_EQUAL_FATAL(stale.count, 1);
     stale.items[0].start_ticks--; /* as if another process had had this pid */
     reaper_signal(&stale, SIGKILL);
@@ -138,7 +180,7 @@ static void a_recycled_pid_is_not_signalled(void)
     reaper_collect(&child, 1);
     CU_ASSERT(!child.reaped);
     processes_release(&stale);
-    CU_ASSERT(reaper_kill_all(NULL, 10, &left));
+    CU_ASSERT(kill_all(NULL, &left));
 }
 
 static void signals_are_counted_where_we_wait(void)
@@ -189,6 +231,8 @@ UNIT_MAIN({"stat lines are parsed", stat_lines_are_parsed},
           {"what hides is found and killed", what_hides_is_found_and_killed},
           {"descent is enough", descent_is_enough},
           {"another trial is left alone", another_trial_is_left_alone},
+          {"an older child is left alone", an_older_child_is_left_alone},
+          {"all trials of a session have one prefix", all_trials_of_a_session_have_one_prefix},
           {"a zombie has ended", a_zombie_has_ended},
           {"a recycled pid is not signalled", a_recycled_pid_is_not_signalled},
           {"signals are counted where we wait", signals_are_counted_where_we_wait},
