@@ -245,8 +245,25 @@ static int run_repeats(struct run *r, struct error *err)
     return rc;
 }
 
+/* An arm that never once succeeded is left out of the analysis of its cell; the session is not
+ * complete for that. */
+static bool arm_succeeded(const struct session *s, const struct planned_trial *t)
+{
+    const struct cell *cell = &s->scenario.cells[t->cell];
+    for (size_t i = 0; i < s->records.count; i++) {
+        const struct record *r = &s->records.items[i];
+        if (r->outcome == OUTCOME_OK && !r->warmup_block && !strcmp(r->cell, cell->id) &&
+            !strcmp(r->runtime, cell->runtimes[t->runtime].name))
+            return true;
+    }
+    return false;
+}
+
 static bool all_complete(const struct run *r)
 {
+    for (size_t i = 0; i < r->s->plan.count; i++)
+        if (!r->s->plan.trials[i].warmup_block && !arm_succeeded(r->s, &r->s->plan.trials[i]))
+            return false;
     for (size_t i = 0; i < r->s->plan.count;) {
         struct span b = block_at(&r->s->plan, i);
         const struct planned_trial *t = &r->s->plan.trials[i];
