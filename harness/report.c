@@ -184,19 +184,32 @@ void report_numbers(const struct analysis *a, bool primary, struct document *out
         document_paragraph(out, "Without values in this session: %s.", silent.data);
 }
 
-void report_details(const struct analysis *a, struct document *out)
+static void other_intervals(const struct analysis *a, struct document *out)
 {
-    const struct study *s = a->study;
-    document_table(out,
-                   "cell|arm|sd of log-ratio|p (difference)|p (Holm)|p (TOST)|Hodges–Lehmann|"
-                   "all blocks|P(arm > base)|excluded",
-                   "llrrrrrrrr",
-                   "The same by other means. All blocks: with the disturbed ones. Excluded: "
-                   "disturbed + incomplete blocks");
+    document_table(out, "cell|arm|Hodges–Lehmann|all blocks|disturbed|incomplete", "llrrrr",
+                   "The same by other means: exact by ranks, and with the disturbed blocks in. "
+                   "Disturbed and incomplete: blocks");
     for (size_t i = 0; i < a->n_primary; i++) {
         const struct comparison *c = &a->items[i];
-        document_cell(out, "%s", report_cell_label(s, c->cell));
-        document_cell(out, "%s", s->arms[c->arm].name);
+        document_cell(out, "%s", report_cell_label(a->study, c->cell));
+        document_cell(out, "%s", a->study->arms[c->arm].name);
+        ratio_cell(out, c->hodges_lehmann.estimate, c->hodges_lehmann.ci);
+        ratio_cell(out, c->all_blocks.ratio, c->all_blocks.ci);
+        document_cell(out, "%zu", c->disturbed);
+        document_cell(out, "%zu", c->incomplete);
+    }
+}
+
+void report_details(const struct analysis *a, struct document *out)
+{
+    document_table(
+        out, "cell|arm|sd of log-ratio|p (difference)|p (Holm)|p (TOST)|P(arm > base)", "llrrrrr",
+        "p of no difference, the same with Holm's correction, p of a difference as large "
+        "as the margin, share of blocks in which the arm's value is larger");
+    for (size_t i = 0; i < a->n_primary; i++) {
+        const struct comparison *c = &a->items[i];
+        document_cell(out, "%s", report_cell_label(a->study, c->cell));
+        document_cell(out, "%s", a->study->arms[c->arm].name);
         if (isnan(c->paired.sd))
             document_cell(out, "–");
         else
@@ -204,14 +217,12 @@ void report_details(const struct analysis *a, struct document *out)
         p_cell(out, c->paired.p_diff);
         p_cell(out, c->p_holm);
         p_cell(out, c->tost.p);
-        ratio_cell(out, c->hodges_lehmann.estimate, c->hodges_lehmann.ci);
-        ratio_cell(out, c->all_blocks.ratio, c->all_blocks.ci);
         if (isnan(c->paired.p_superiority))
             document_cell(out, "–");
         else
             document_cell(out, "%.2f", c->paired.p_superiority);
-        document_cell(out, "%zu + %zu", c->disturbed, c->incomplete);
     }
+    other_intervals(a, out);
 }
 
 /* ---- evidence

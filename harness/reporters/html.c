@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define LONG_TEXT 24
+
 static const char style[] =
     ":root{color-scheme:light dark;--fg:#1c2329;--dim:#5b6670;--bg:#fff;--line:#d9dee3;"
     "--stripe:#f6f8fa;--good:#0b6e4f;--good-bg:#e3f4ec;--bad:#9b2c1f;--bad-bg:#fbe9e6;"
@@ -11,7 +13,7 @@ static const char style[] =
     "--line:#353d45;--stripe:#1b2126;--good:#7fdcb4;--good-bg:#12352a;--bad:#ff9d8f;"
     "--bad-bg:#43201b;--open:#f3cd73;--open-bg:#3a2f12;--void:#c9adf0;--void-bg:#2e2340}}\n"
     "*{box-sizing:border-box}"
-    "body{margin:0 auto;padding:2rem 1.25rem 4rem;max-width:60rem;background:var(--bg);"
+    "body{margin:0 auto;padding:2rem 1.25rem 4rem;max-width:64rem;background:var(--bg);"
     "color:var(--fg);font:16px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',"
     "Arial,sans-serif}\n"
     "h1{font-size:1.75rem;line-height:1.2;margin:0 0 .5rem}"
@@ -30,14 +32,14 @@ static const char style[] =
     "background:var(--bad-bg)}.open{color:var(--open);background:var(--open-bg)}"
     ".void{color:var(--void);background:var(--void-bg)}\n"
     ".scroll{overflow-x:auto;margin:.75rem 0 1.25rem}"
-    "table{border-collapse:collapse;width:100%;font-size:.9rem;"
+    "table{border-collapse:collapse;width:100%;font-size:.88rem;"
     "font-variant-numeric:tabular-nums}"
     "caption{caption-side:bottom;text-align:left;color:var(--dim);padding-top:.5rem;"
     "font-size:.85rem}"
-    "th,td{padding:.4rem .7rem;border-bottom:1px solid var(--line);text-align:left;"
-    "vertical-align:top;overflow-wrap:anywhere}"
+    "th,td{padding:.4rem .6rem;border-bottom:1px solid var(--line);text-align:left;"
+    "vertical-align:top;white-space:nowrap}"
+    "td.w{white-space:normal;overflow-wrap:anywhere;min-width:9rem}"
     "th{font-weight:600;color:var(--dim);white-space:nowrap;border-bottom-width:2px}"
-    "td{min-width:4.5rem}td:first-child{white-space:nowrap}"
     "tbody tr:nth-child(even){background:var(--stripe)}"
     "th.r,td.r{text-align:right;white-space:nowrap}\n"
     "figure{margin:1.25rem 0}figure svg{display:block;width:100%;height:auto;background:#fff;"
@@ -95,8 +97,12 @@ static void put_table(struct str *out, const struct node *n)
         const char *tag = i < n->columns ? "th" : "td";
         if (column == 0)
             str_append(out, i == 0 ? "<thead><tr>" : "<tr>");
+        /* Only long texts may break within a word: paths, checksums. */
+        bool wide = strlen(n->cells.items[i]) > LONG_TEXT && i >= n->columns;
         str_appendf(out, "<%s%s%s>", tag, i < n->columns ? " scope=\"col\"" : "",
-                    n->align[column] == 'r' ? " class=\"r\"" : "");
+                    n->align[column] == 'r' ? " class=\"r\""
+                    : wide                  ? " class=\"w\""
+                                            : "");
         put(out, n->cells.items[i]);
         str_appendf(out, "</%s>", tag);
         if (column == n->columns - 1)
