@@ -4,7 +4,7 @@ quickstart:
 	@tools/quickstart
 
 # Replace results/example by the newest quickstart session.
-example: 
+example:
 	@tools/update-example
 
 .PHONY: quickstart example
