@@ -19,7 +19,7 @@ bool finding_decisive(const struct finding *f)
 {
     if (f->class == ITEM_IDENTITY)
         return true;
-    return f->class == ITEM_ALLOCATION && !f->excused && !f->unknown;
+    return f->strict && !f->excused && !f->unknown;
 }
 
 void finding_put(struct str *out, const struct finding *f, const char *reference, const char *arm)
@@ -97,7 +97,8 @@ static char *value_text(const struct side *s, enum item_rule rule)
 struct diff { /* one comparison of two trials */
     struct comparability *out;
     const struct study_arm *arm;
-    size_t block; /* running number, so that a block counts once for an item */
+    bool one_kind; /* of runtime, on both sides */
+    size_t block;  /* running number, so that a block counts once for an item */
 };
 
 static struct finding *find(struct comparability *c, const char *item)
@@ -118,6 +119,17 @@ static bool excuses(const struct study_arm *arm, const struct finding *f)
             (n > 1 && word[n - 1] == '*' && !strncmp(word, f->key, n - 1)))
             return true;
     }
+    return false;
+}
+
+/* New for every container, whatever the kind. */
+static bool changes_per_run(const struct comparability_item *item)
+{
+    static const char *const paths[] = {"namespaces", "cgroup.path", "host.hostname",
+                                        "security.lsm"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (!strcmp(item->path, paths[i]))
+            return true;
     return false;
 }
 
@@ -143,7 +155,8 @@ static void report(const struct diff *d, const struct comparability_item *item, 
     /* What the toolkits of GPU vendors set in every container; it chooses no algorithm. */
     if (item->rule == RULE_VARIABLES && str_starts_with(key, "NVIDIA_"))
         f.class = ITEM_TREATMENT;
-    f.excused = f.class == ITEM_ALLOCATION && excuses(d->arm, &f);
+    f.strict = f.class != ITEM_TREATMENT || (d->one_kind && !changes_per_run(item));
+    f.excused = f.strict && f.class != ITEM_IDENTITY && excuses(d->arm, &f);
     vec_push(d->out, f);
 }
 
@@ -351,7 +364,8 @@ void comparability_make(const struct study *s, const struct blocks *b, size_t re
             continue;
         out->blocks++;
         out->compared += record_rank_envs(x->json) && record_rank_envs(y->json);
-        struct diff d = {out, &s->arms[arm], out->blocks};
+        struct diff d = {out, &s->arms[arm], !strcmp(s->arms[arm].kind, s->arms[reference].kind),
+                         out->blocks};
         diff_trials(&d, x, y);
     }
     if (out->count)

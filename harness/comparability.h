@@ -6,7 +6,9 @@
  *
  *   identity    what was run: must match and cannot be excused
  *   allocation  what it was given: must match, unless the arm's `differs` names the item
- *   treatment   what a runtime *is* (namespaces, seccomp, …): told, never a reason */
+ *   treatment   what a runtime *is* (namespaces, seccomp, …): told. Between arms of one kind it
+ * must match as an allocation does, but for what changes with every container (namespaces, cgroup
+ * path, hostname, security label) */
 #ifndef HARNESS_COMPARABILITY_H
 #define HARNESS_COMPARABILITY_H
 
@@ -56,6 +58,7 @@ struct finding {
     char *reference; /* value in the baseline, as text; "not set", "not recorded" */
     char *arm;
     size_t blocks;      /* blocks in which it differs, of `compared` */
+    bool strict;        /* must match: all but what a runtime of another kind changes */
     bool excused;       /* listed in runtimes[].differs */
     bool unknown;       /* one side did not record it: told, and not decisive for an allocation */
     const char *advice; /* or NULL */

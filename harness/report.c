@@ -300,8 +300,7 @@ void report_findings(const struct analysis *a, struct document *out)
         for (size_t arm = 0; arm < s->n_arms; arm++) {
             const struct comparability *env = analysis_env(a, cell, arm);
             for (size_t i = 0; i < env->count; i++)
-                if (env->items[i].class != ITEM_TREATMENT &&
-                    !said_before(a, cell, arm, &env->items[i]))
+                if (env->items[i].strict && !said_before(a, cell, arm, &env->items[i]))
                     finding_row(a, &env->items[i], report_cell_label(s, cell), arm, env->blocks,
                                 out);
         }
@@ -320,7 +319,7 @@ void report_treatments(const struct analysis *a, struct document *out)
                 for (size_t c = 0; c < cell && !again; c++)
                     for (size_t k = 0; k < analysis_env(a, c, arm)->count; k++)
                         again |= !strcmp(analysis_env(a, c, arm)->items[k].item, f->item);
-                if (f->class != ITEM_TREATMENT || again)
+                if (f->strict || again)
                     continue;
                 document_cell(out, "%s", s->arms[arm].name);
                 document_cell(out, "%s", f->item);

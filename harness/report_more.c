@@ -176,6 +176,36 @@ static bool has_scaling(const struct analysis *a)
 /* ---- failures
  * ---------------------------------------------------------------------------------------- */
 
+/* Trials far from the others of their arm: flagged, and kept. */
+static void arm_outliers(const struct analysis *a, size_t cell, size_t arm, struct document *out)
+{
+    const struct blocks *b = &a->blocks[cell];
+    size_t n;
+    auto_free double *x = analysis_values(a, cell, arm, a->metric, &n);
+    double median = stats_median(x, n);
+    double limit = stats_outlier_limit(x, n);
+    for (size_t i = 0; i < b->count; i++) {
+        double value;
+        const struct record *r = b->items[i].trials[arm];
+        if (b->items[i].state != BLOCK_COMPLETE || b->items[i].superseded ||
+            !block_value(r, a->metric, &value) || !(fabs(value - median) > limit))
+            continue;
+        auto_str text = STR_INIT;
+        report_put_value(&text, a->metric, value);
+        str_append(&text, " where the arm's median is ");
+        report_put_value(&text, a->metric, median);
+        document_item(out, "%s is far from the others and was kept: %s", r->trial, text.data);
+    }
+}
+
+static void list_outliers(const struct analysis *a, struct document *out)
+{
+    document_list(out);
+    for (size_t cell = 0; cell < a->study->n_cells; cell++)
+        for (size_t arm = 0; arm < a->study->n_arms; arm++)
+            arm_outliers(a, cell, arm, out);
+}
+
 void report_failures(const struct session_data *session, const struct analysis *a,
                      struct document *out)
 {
@@ -215,6 +245,7 @@ void report_failures(const struct session_data *session, const struct analysis *
             document_item(out, "%s: %s: %s", r->trial, outcome_name(r->outcome),
                           json_string_value(why));
     }
+    list_outliers(a, out);
     if (session->view.records.torn)
         document_note(out, "The last line of trials.jsonl is torn and was left out.");
 }
@@ -334,9 +365,14 @@ static void json_fact(struct document *out, const char *name, const json_t *valu
     auto_str text = STR_INIT;
     if (!value || json_is_null(value))
         return;
+    bool words = json_is_array(value) && json_is_string(json_array_get(value, 0));
+    for (size_t i = 0; words && i < json_array_size(value); i++) {
+        const char *word = json_string_value(json_array_get(value, i));
+        str_appendf(&text, "%s%s", i ? " " : "", word ? word : "");
+    }
     if (json_is_string(value))
         str_append(&text, json_string_value(value));
-    else
+    else if (!words)
         json_write(&text, value, 0);
     fact(out, name, text.data);
 }
@@ -429,7 +465,7 @@ static bool any_finding(const struct analysis *a, bool treatment)
 {
     for (size_t i = 0; i < a->study->n_cells * a->study->n_arms; i++)
         for (size_t k = 0; k < a->env[i].count; k++)
-            if ((a->env[i].items[k].class == ITEM_TREATMENT) == treatment)
+            if (a->env[i].items[k].strict != treatment)
                 return true;
     return false;
 }

@@ -61,6 +61,7 @@ static void put(struct str *out, const char *text)
         case '&': str_append(out, "&amp;"); break;
         case '"': str_append(out, "&quot;"); break;
         case '\'': str_append(out, "&#39;"); break;
+        case ' ': str_append(out, p[1] == '%' ? "&nbsp;" : " "); break;
         default:
             /* Control characters have no place in HTML. */
             if ((unsigned char)*p >= 0x20 || *p == '\n' || *p == '\t')

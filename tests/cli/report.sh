@@ -175,7 +175,7 @@ for section in "Are they comparable" "What the runtimes change" "Start-up and ph
     match "section: $section" "<h2>$section" "$H"
     match "section in Markdown: $section" "^## $section" "$S/report.md"
 done
-match "the reason of the margin" 'margin 5 % because two shared cores are noisy' "$H"
+match "the reason of the margin" 'margin 5&nbsp;% because two shared cores are noisy' "$H"
 match "the disturbed block" 'podman: disturbed' "$H"
 match "the failed trial" 'c01\.b04\.podman: timeout: no output for 120 s' "$H"
 match "image digest" 'sha256:abc' "$H"
@@ -191,6 +191,14 @@ no_match "nowhere raw" 'pod<b>' "$T/h.html"
 check "hostile names in Markdown" ncbench report "$T/slow" --md -o -
 no_match "are escaped in Markdown" 'pod<b>' "$OUT"
 check_rc 2 "two formats, one file" ncbench report "$S" --html --md -o x
+
+# ---- outliers are flagged and kept
+mkdir "$T/far"
+cp "$S"/*.json "$T/far/"
+jq -c 'if .trial == "c00.b02.podman" then .train.step_time_s.median = 0.2 else . end' "$S/trials.jsonl" >"$T/far/trials.jsonl"
+check "an outlier" ncbench compare "$T/far" --explain
+match "is flagged" 'c00\.b02\.podman is far from the others and was kept: 200\.0 ms' "$OUT"
+match "and counts" 'paired, 6 blocks' "$OUT"
 
 # ---- the end of a run
 cat >"$T/fake.yaml" <<'YAML'

@@ -235,6 +235,30 @@ static void variables_of_gpu_toolkits_are_treatment(void)
     release(&f);
 }
 
+/* Two arms of one kind are the same runtime: what it is must match, but for what every container
+ * has of its own. */
+static void treatment_between_arms_of_one_kind(void)
+{
+    for (int declared = 0; declared < 2; declared++) {
+        struct fixture f;
+        make(&f, env(podman));
+        free(f.study.arms[0].kind);
+        f.study.arms[0].kind = mem_strdup("podman");
+        if (declared) {
+            static const char *const keys[] = {"seccomp", "cap_effective", "fs_type", "nofile_hard",
+                                               "nproc"};
+            for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+                strv_push(&f.study.arms[1].differs, keys[i]);
+        }
+        analyse(&f);
+        CU_ASSERT_EQUAL(f.env->comparable, declared);
+        CU_ASSERT(finding_decisive(find(&f, "seccomp")) == !declared);
+        CU_ASSERT(!finding_decisive(find(&f, "pid namespace")));
+        CU_ASSERT(!finding_decisive(find(&f, "hostname")));
+        release(&f);
+    }
+}
+
 /* Identity cannot be excused. */
 static void identity_is_not_excused(void)
 {
@@ -353,6 +377,7 @@ UNIT_MAIN({"bare against podman is comparable", bare_against_podman_is_comparabl
           {"allocations decide", allocations_decide},
           {"patterns excuse families", patterns_excuse_families},
           {"variables of gpu toolkits are treatment", variables_of_gpu_toolkits_are_treatment},
+          {"treatment between arms of one kind", treatment_between_arms_of_one_kind},
           {"identity is not excused", identity_is_not_excused},
           {"the place of the program is no difference", the_place_of_the_program_is_no_difference},
           {"without evidence", without_evidence},
