@@ -38,7 +38,7 @@ static void erase(struct progress *p)
     p->open = false;
 }
 
-/* What is left, at the mean of what is done: at most so long, for a cell may be decided early. */
+/* What is left, at the mean of what is done; less where a cell is decided early. */
 static void append_eta(const struct progress *p, struct str *out)
 {
     char text[32];
@@ -46,7 +46,7 @@ static void append_eta(const struct progress *p, struct str *out)
         return;
     double left = (double)(p->total - p->done) * p->spent_s / (double)p->finished;
     left -= clock_mono_s() - p->trial_started_s;
-    str_appendf(out, ", at most %s left",
+    str_appendf(out, ", about %s left",
                 num_format_duration(text, sizeof text, left > 0 ? left : 0));
 }
 

@@ -332,7 +332,7 @@ static void run_init(struct run *r, struct session *s, const struct session_opti
         .stratum = s->stratum,
         .interrupt = &r->interrupt,
         .deadline_s = limit > 0 ? clock_mono_s() + limit : 0,
-        .progress = progress_tick,
+        .progress = r->progress.mode == PROGRESS_LIVE ? progress_tick : NULL,
         .progress_user = &r->progress,
     };
     for (size_t i = 0; i < s->records.count; i++)

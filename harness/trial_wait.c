@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define TICK_S 0.2
+/* The end of a process and signals wake us at once; ticks are for limits and the display. Few of
+ * them: on a small machine they take time from the ranks. */
+#define TICK_SHOWN_S 0.25
+#define TICK_S 1.0
 
 struct watch {
     double grown_s;  /* when output was last seen to grow */
@@ -57,7 +60,7 @@ static bool is_over(struct trial_facts *f)
  * trial's too. */
 static void observe(struct trial_facts *f, struct watch *w, struct collectors *c, double now)
 {
-    if (now - w->ticked_s < 0.9)
+    if (now - w->ticked_s < 0.5)
         return;
     w->ticked_s = now;
     w->found.count = 0;
@@ -103,9 +106,12 @@ static void show_progress(const struct trial_facts *f)
 /* How long to sleep: a tick, or less when a limit comes first. */
 static double pause_s(const struct trial_facts *f, double now)
 {
-    double limit = f->context->scenario->limits.trial_s, pause = TICK_S;
+    const struct trial_context *c = f->context;
+    double limit = c->scenario->limits.trial_s, pause = c->progress ? TICK_SHOWN_S : TICK_S;
     if (limit > 0 && f->spawn_s + limit - now < pause)
         pause = f->spawn_s + limit - now;
+    if (c->deadline_s > 0 && c->deadline_s - now < pause)
+        pause = c->deadline_s - now;
     return pause > 0.001 ? pause : 0.001;
 }
 
