@@ -5,11 +5,12 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/num.h"
+#include "common/pus.h"
 #include "common/spawn.h"
+#include "common/topo.h"
 #include "runtimes/host.h"
 
 #include <errno.h>
-#include <hwloc.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,25 +73,16 @@ static char *read_line(const char *path)
 
 static void check_pus(struct doctor *d)
 {
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    size_t bytes = CPU_ALLOC_SIZE(1 << 14);
-    cpu_set_t *mask = CPU_ALLOC(1 << 14);
-    if (set && mask && !sched_getaffinity(0, bytes, mask)) {
-        for (int i = 0; i < 1 << 14; i++)
-            if (CPU_ISSET_S((size_t)i, bytes, mask))
-                hwloc_bitmap_set(set, (unsigned)i);
-        char *list = NULL;
-        hwloc_bitmap_list_asprintf(&list, set);
-        auto_free char *online = read_line("/sys/devices/system/cpu/online");
-        ok(d, "PUs",
-           mem_printf("%d usable (%s), online %s", hwloc_bitmap_weight(set), list ? list : "?",
-                      online ? online : "unknown"));
-        free(list);
-    } else {
-        warn(d, "PUs", mem_printf("cannot be read: %s", strerror(errno)), "is this a sandbox?");
+    auto_pus set = {0};
+    int failed = pus_usable(&set);
+    if (failed) {
+        warn(d, "PUs", mem_printf("cannot be read: %s", strerror(failed)), "is this a sandbox?");
+        return;
     }
-    CPU_FREE(mask);
-    hwloc_bitmap_free(set);
+    auto_free char *list = pus_text(&set);
+    auto_free char *online = read_line("/sys/devices/system/cpu/online");
+    ok(d, "PUs",
+       mem_printf("%d usable (%s), online %s", pus_count(&set), list, online ? online : "unknown"));
 }
 
 static void check_governor(struct doctor *d)
@@ -251,10 +243,13 @@ static void check_gnuplot(struct doctor *d)
 
 static void check_hwloc(struct doctor *d)
 {
-    unsigned version = hwloc_get_api_version();
-    bool stand_in = getenv("HWLOC_SYNTHETIC") || getenv("HWLOC_XMLFILE") || getenv("HWLOC_FSROOT");
-    char *text = mem_printf("API %u.%u.%u", version >> 16, version >> 8 & 0xff, version & 0xff);
-    if (stand_in)
+    if (!topo_hwloc_version()) {
+        warn(d, "hwloc", mem_strdup("not in this build: PUs by affinity only, no NUMA, no devices"),
+             "build with HWLOC=1");
+        return;
+    }
+    char *text = mem_printf("API %s", topo_hwloc_version());
+    if (topo_stand_in())
         warn(d, "hwloc", text,
              "unset HWLOC_SYNTHETIC, HWLOC_XMLFILE and HWLOC_FSROOT: they stand for another "
              "machine");

@@ -32,8 +32,13 @@ static const struct verb verbs[] = {
     {"status", cmd_status, status_options, "SESSION", "what is done, what failed, and why", NULL},
     {"show", cmd_show, show_options, "SESSION[/TRIAL]",
      "a session's trials, or one trial's record, logs, environment", NULL},
-    {"topo", cmd_topo, topo_options, "dump", "the machine's topology, in hwloc's XML",
-     "Whole machine, disallowed parts included, so that a host and a container can be compared."},
+    {"topo", cmd_topo, topo_options, "show [FILE|SYNTHETIC] | dump | diff A B",
+     "the machine's topology: as a tree, as XML, two compared",
+     "show draws packages, NUMA nodes, caches, cores, PUs and devices of this machine, of a file of "
+     "hwloc's XML, or of a synthetic description such as \"node:2 core:4 pu:2\"; --ranks shows "
+     "where ranks would be bound. dump writes XML, disallowed parts included, so that a host and a "
+     "container can be compared. diff compares two files, or two runtimes of a session; exit 7 "
+     "when they differ."},
     {"doctor", cmd_doctor, doctor_options, "", "what could stop or disturb a session here",
      "One line a check: OK, WARN or FAIL, what is, and what to do. Starts one container for a "
      "moment where a runtime is installed. Exit 4 if anything fails."},

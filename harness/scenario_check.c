@@ -5,46 +5,14 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/protocol.h"
+#include "common/pus.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- processing units -------------------------------------------------------------------------
  */
-/* The PUs that this process may use, as "0-3,6"; returns how many. Sets grow beyond 1024. */
-static int usable_pus(struct str *list)
-{
-    size_t bits = 1024;
-    cpu_set_t *set = NULL;
-    for (;; bits *= 2) {
-        set = CPU_ALLOC(bits);
-        if (!set)
-            return 0;
-        if (!sched_getaffinity(0, CPU_ALLOC_SIZE(bits), set))
-            break;
-        CPU_FREE(set);
-        if (errno != EINVAL || bits > (1u << 20))
-            return 0;
-    }
-    int count = CPU_COUNT_S(CPU_ALLOC_SIZE(bits), set);
-    for (size_t i = 0; i < bits; i++) {
-        if (!CPU_ISSET_S(i, CPU_ALLOC_SIZE(bits), set))
-            continue;
-        size_t last = i;
-        while (last + 1 < bits && CPU_ISSET_S(last + 1, CPU_ALLOC_SIZE(bits), set))
-            last++;
-        str_appendf(list, "%s%zu", list->len ? "," : "", i);
-        if (last > i)
-            str_appendf(list, "-%zu", last);
-        i = last;
-    }
-    CPU_FREE(set);
-    return count;
-}
-
 struct problems {
     int code;
     struct strv lines; /* distinct */
@@ -67,17 +35,18 @@ static void add_problem(struct problems *p, int code, const char *fmt, ...)
 
 static void check_pus(const struct scenario *s, struct strv *warnings, struct problems *problems)
 {
-    auto_str list = STR_INIT;
-    int usable = usable_pus(&list);
-    if (usable < 1)
+    auto_pus set = {0};
+    if (pus_usable(&set))
         return; /* not known: the launcher will say */
+    int usable = pus_count(&set);
+    auto_free char *list = pus_text(&set);
     for (size_t i = 0; i < s->n_cells; i++) {
         const struct cell *c = &s->cells[i];
         int64_t threads = c->ranks_per_node * c->threads_per_rank;
         if (threads <= usable)
             continue;
         auto_free char *text = mem_printf("%" PRId64 " threads, %d usable PU%s (%s)", threads,
-                                          usable, usable == 1 ? "" : "s", list.data);
+                                          usable, usable == 1 ? "" : "s", list);
         if (c->bind != BIND_NONE) {
             add_problem(problems, NCBENCH_EXIT_ENVIRONMENT, "cell %s: %s", c->id, text);
             if (!problems->hint)

@@ -12,7 +12,7 @@ static const char *const baselines[] = {"baseline", NULL};
 static const char *const ipc[] = {"host", "private", NULL};
 static const char *const networks[] = {"host", "none", NULL};
 static const char *const schedulers[] = {"local", NULL};
-static const char *const binds[] = {"none", "cores", "numa", NULL};
+static const char *const binds[] = {"none", "cores", "numa", "gpu-local", NULL};
 static const char *const modes[] = {"weak", "strong", NULL};
 static const char *const orders[] = {"random_blocks", "abba", "sequential", NULL};
 static const char *const stops[] = {"decided", "precision", "never", NULL};
@@ -134,7 +134,7 @@ const struct schema_key schema_keys[] = {
     BOUND("launch.nodes", INT, 0, "1", 1, 1, "Number of nodes."),
     BOUND("launch.ranks_per_node", INT, 0, "1", 1, 4096, "Processes of the workload on each node."),
     BOUND("launch.threads_per_rank", INT, 0, "1", 1, 4096, "Threads of each process (OMP_NUM_THREADS and its like)."),
-    WORD("launch.bind", 0, "cores", binds, "Pin each rank to cores of its own, to a NUMA node, or not at all."),
+    WORD("launch.bind", 0, "cores", binds, "Pin each rank to cores of its own, to a NUMA node, to the cores near its GPU, or not at all."),
 
     KEY("matrix", MAP, 0, NULL, "Names with lists of values: a cell for each combination."),
     KEY("matrix.*", LIST, SCHEMA_NON_EMPTY, NULL, "The values of one name."),
@@ -168,7 +168,7 @@ const struct schema_key schema_keys[] = {
     KEY("measure.comm", MAP, 0, NULL, "Collectives."),
     WORD("measure.comm.timing", SCHEMA_RECORDED, "events", timings, "Time each by events."),
     BOUND("measure.comm.sample_every", INT, SCHEMA_RECORDED, "1", 1, 1000000, "Only every n-th step."),
-    KEY("measure.topology", BOOL, SCHEMA_RECORDED, "true", "The machine's topology as each runtime shows it."),
+    KEY("measure.topology", BOOL, 0, "true", "The machine's topology, as each runtime shows it, exported by the ranks and compared."),
     KEY("measure.counters", LIST, SCHEMA_RECORDED, NULL, "Hardware counters."),
     KEY("measure.counters[]", STRING, SCHEMA_NON_EMPTY, NULL, "A name, such as PAPI_TOT_INS."),
     KEY("measure.gpu", MAP, SCHEMA_OPTIONAL, NULL, "GPU telemetry."),

@@ -232,7 +232,6 @@ static void release_json(json_t **items, size_t count)
 void session_release(struct session *s)
 {
     release_json(s->descriptions, s->scenario.n_cells * s->scenario.n_runtimes);
-    release_json(s->topologies, s->scenario.n_runtimes);
     free(s->prepared);
     records_release(&s->records);
     plan_release(&s->plan);

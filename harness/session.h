@@ -47,7 +47,6 @@ struct session {
     char *nanochat; /* NULL: not found */
     char workload_sha256[65];
     json_t **descriptions; /* n_cells * n_runtimes */
-    json_t **topologies;   /* n_runtimes */
     bool *prepared;        /* n_cells * n_runtimes */
 };
 
@@ -67,7 +66,7 @@ void session_release(struct session *s);
 /* Keep only the trials that the filter names; exit 2 for one that names nothing. */
 int session_filter(const struct scenario *s, const char *only, struct plan *plan,
                    struct error *err);
-/* Probe and prepare every runtime of the plan, describe it, dump topologies. */
+/* Probe and prepare every runtime of the plan, describe it; the host's topology. */
 int session_prepare(struct session *s, struct error *err);
 void session_cleanup(struct session *s);
 /* Find nanochat and the checksum of what will run. */

@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/spawn.h"
-#include "harness/collectors/topology.h"
+#include "common/topo.h"
 #include "harness/session.h"
 
 #include <stdio.h>
@@ -118,32 +118,26 @@ static int prepare_place(struct session *s, size_t cell, size_t runtime, struct 
     return prepare_one(s, place, spec, err);
 }
 
-/* The host's own view, for the arms that run in it. */
-static int dump_topology(struct session *s, size_t runtime, struct error *err)
+/* The host's own view: what the ranks export from inside is held against it. */
+static int dump_topology(struct session *s, struct error *err)
 {
-    const struct runtime_spec *spec = &s->scenario.cells[0].runtimes[runtime];
-    const struct runtime_ops *ops = runtime_find(spec->kind);
-    if (!ops || (ops->flags & (RUNTIME_CONTAINER | RUNTIME_FAKE)) || s->topologies[runtime])
-        return 0;
+    auto_topo topo = {0};
     auto_str xml = STR_INIT;
     auto_error struct error why = ERROR_INIT;
-    if (topology_xml(&xml, &why)) {
-        log_warn("%s", why.message);
+    if (!s->scenario.measure.topology)
+        return 0;
+    if (topo_load(NULL, &topo, &why) || topo_export(&topo, &xml, &why)) {
+        log_warn("topology: %s", why.message);
         return 0;
     }
-    char host[256] = "", sha[SHA256_HEX];
+    char host[256] = "";
     gethostname(host, sizeof host - 1);
-    auto_free char *name = mem_printf("topo/%s/%s.xml", spec->name, host);
-    auto_free char *path = mem_printf("%s/%s", s->dir, name);
+    auto_free char *path = mem_printf("%s/topo/%s.xml", s->dir, host);
     auto_free char *dir = fs_dirname(path);
-    if (fs_mkdir_p(dir, NCBENCH_EXIT_RESULTS, err) ||
-        fs_write_atomic(path, xml.data, xml.len, NCBENCH_EXIT_RESULTS, err))
-        return -err->code;
-    sha256_hex(xml.data, xml.len, sha);
-    s->topologies[runtime] = json_object();
-    json_put_str(s->topologies[runtime], "xml", name);
-    json_put_str(s->topologies[runtime], "fingerprint", sha);
-    return 0;
+    return fs_mkdir_p(dir, NCBENCH_EXIT_RESULTS, err) ||
+                   fs_write_atomic(path, xml.data, xml.len, NCBENCH_EXIT_RESULTS, err)
+               ? -err->code
+               : 0;
 }
 
 int session_prepare(struct session *s, struct error *err)
@@ -151,13 +145,12 @@ int session_prepare(struct session *s, struct error *err)
     size_t places = s->scenario.n_cells * s->scenario.n_runtimes;
     s->descriptions = mem_zalloc(places + 1, sizeof *s->descriptions);
     s->prepared = mem_zalloc(places + 1, sizeof *s->prepared);
-    s->topologies = mem_zalloc(s->scenario.n_runtimes + 1, sizeof *s->topologies);
     for (size_t i = 0; i < s->plan.count; i++) {
         const struct planned_trial *t = &s->plan.trials[i];
-        if (prepare_place(s, t->cell, t->runtime, err) || dump_topology(s, t->runtime, err))
+        if (prepare_place(s, t->cell, t->runtime, err))
             return -err->code;
     }
-    return 0;
+    return dump_topology(s, err);
 }
 
 void session_cleanup(struct session *s)

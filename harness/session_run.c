@@ -328,7 +328,6 @@ static void run_init(struct run *r, struct session *s, const struct session_opti
         .workload_sha256 = *s->workload_sha256 ? s->workload_sha256 : NULL,
         .plan_sha256 = s->plan_sha256,
         .descriptions = s->descriptions,
-        .topologies = s->topologies,
         .stratum = s->stratum,
         .interrupt = &r->interrupt,
         .deadline_s = limit > 0 ? clock_mono_s() + limit : 0,

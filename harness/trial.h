@@ -33,7 +33,6 @@ struct trial_context {
     const char *nanochat;        /* on the host; NULL: not found (needed by verbs only) */
     const char *workload_sha256; /* of the program on the host; NULL: unknown */
     const char *plan_sha256;
-    json_t *const *topologies; /* of each runtime: {"xml", "fingerprint"}; NULL: none */
     /* of runtime r in cell c at [c * n_runtimes + r], from its describe hook; NULL: none */
     json_t *const *descriptions;
     const cpu_set_t *affinity; /* of the ranks; NULL: the harness's own */
