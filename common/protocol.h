@@ -16,10 +16,12 @@
 #define ENV_LOCAL_WORLD_SIZE "LOCAL_WORLD_SIZE"
 #define ENV_MASTER_ADDR "MASTER_ADDR"
 #define ENV_MASTER_PORT "MASTER_PORT"
+#define ENV_TOPOLOGY "NCBENCH_TOPOLOGY"  /* "1": export hwloc's XML into the trial dir */
 #define ENV_BASE_DIR "NANOCHAT_BASE_DIR" /* default ~/.cache/nanochat */
 
 /* ---- files ------------------------------------------------------------------------------- */
 #define EVENTS_FILE_FMT "events.rank%05d.jsonl"
+#define TOPOLOGY_FILE_FMT "topo.rank%05d.xml" /* by the first rank of each node */
 #define RANK_OUT_FMT "rank%05d.out"
 #define RANK_ERR_FMT "rank%05d.err"
 

@@ -76,7 +76,9 @@ static char *value_text(const struct side *s, enum item_rule rule)
     if (no_value(s) && s->why)
         str_append(&out, s->why);
     else if (no_value(s))
-        str_append(&out, variable ? "not set" : rule == RULE_LIBRARIES ? "absent" : "not recorded");
+        str_append(&out, variable                                         ? "not set"
+                         : rule == RULE_LIBRARIES || rule == RULE_DEVICES ? "absent"
+                                                                          : "not recorded");
     else if (rule == RULE_SIZE && json_is_number(v) && json_number_value(v) >= 0)
         str_append(&out, num_format_size(size, sizeof size, json_number_value(v)));
     else if (json_is_string(v) && json_string_length(v) == 0)
@@ -133,6 +135,12 @@ static bool changes_per_run(const struct comparability_item *item)
     return false;
 }
 
+static const char *last_part(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
 static void report(const struct diff *d, const struct comparability_item *item, const char *name,
                    const char *key, struct side a, struct side b)
 {
@@ -142,6 +150,8 @@ static void report(const struct diff *d, const struct comparability_item *item, 
         old->last_block = d->block;
         return;
     }
+    bool absence_tells = item->rule == RULE_VARIABLES || item->rule == RULE_LIBRARIES ||
+                         (item->rule == RULE_DEVICES && strcmp(key, last_part(item->path)) != 0);
     struct finding f = {.class = item->class,
                         .item = mem_strdup(name),
                         .key = mem_strdup(key),
@@ -149,8 +159,7 @@ static void report(const struct diff *d, const struct comparability_item *item, 
                         .arm = value_text(&b, item->rule),
                         .blocks = 1,
                         .last_block = d->block,
-                        .unknown = item->rule != RULE_VARIABLES && item->rule != RULE_LIBRARIES &&
-                                   (is_unknown(&a) || is_unknown(&b)),
+                        .unknown = !absence_tells && (is_unknown(&a) || is_unknown(&b)),
                         .advice = item->advice};
     /* What the toolkits of GPU vendors set in every container; it chooses no algorithm. */
     if (item->rule == RULE_VARIABLES && str_starts_with(key, "NVIDIA_"))
@@ -158,12 +167,6 @@ static void report(const struct diff *d, const struct comparability_item *item, 
     f.strict = f.class != ITEM_TREATMENT || (d->one_kind && !changes_per_run(item));
     f.excused = f.strict && f.class != ITEM_IDENTITY && excuses(d->arm, &f);
     vec_push(d->out, f);
-}
-
-static const char *last_part(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot ? dot + 1 : path;
 }
 
 static bool same(struct side a, struct side b)
@@ -286,7 +289,7 @@ static void diff_item(const struct diff *d, const struct comparability_item *ite
 {
     struct side x = side_of(a, item->path);
     struct side y = side_of(b, item->path);
-    if (item->rule == RULE_VARIABLES || item->rule == RULE_NAMED) {
+    if (item->rule == RULE_VARIABLES || item->rule == RULE_NAMED || item->rule == RULE_DEVICES) {
         diff_keys(d, item, x.value, y.value);
     } else if (item->rule == RULE_NAMESPACES) {
         diff_namespaces(d, item, x.value, y.value);
@@ -306,10 +309,21 @@ static void diff_item(const struct diff *d, const struct comparability_item *ite
     }
 }
 
+/* Where one side told no topology, its fingerprint alone says so. */
+static bool is_pointless(const struct comparability_item *item, const struct record *a,
+                         const struct record *b)
+{
+    return str_starts_with(item->path, "topology.") && strcmp(item->path, "topology.fingerprint") &&
+           !(json_is_object(json_at(a->json, "topology")) &&
+             json_is_object(json_at(b->json, "topology")));
+}
+
 static void diff_trials(const struct diff *d, const struct record *a, const struct record *b)
 {
     size_t ranks = record_rank_envs(a->json);
     for (const struct comparability_item *item = comparability_items; item->path; item++) {
+        if (is_pointless(item, a, b))
+            continue;
         if (item->source == FROM_RECORD) {
             diff_item(d, item, a->json, b->json);
             continue;

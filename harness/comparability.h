@@ -30,6 +30,7 @@ enum item_rule {
     RULE_MOUNTS,     /* an object of mounts: the file system type of each but executable and tmp */
     RULE_NAMESPACES, /* an object of inode numbers: the same as the baseline's, or its own */
     RULE_NAMED,      /* an object: each key is an item of its own */
+    RULE_DEVICES,    /* the same; a device that is absent on one side is a difference */
 };
 
 enum item_source {

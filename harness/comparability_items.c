@@ -6,6 +6,8 @@
 #include "harness/comparability.h"
 
 #define RECORD(rule) FROM_RECORD, ITEM_IDENTITY, RULE_##rule
+#define RECORD_ALLOC(rule) FROM_RECORD, ITEM_ALLOCATION, RULE_##rule
+#define RECORD_TREAT(rule) FROM_RECORD, ITEM_TREATMENT, RULE_##rule
 #define ALLOC(rule) FROM_ENV, ITEM_ALLOCATION, RULE_##rule
 #define TREAT(rule) FROM_ENV, ITEM_TREATMENT, RULE_##rule
 
@@ -35,6 +37,8 @@ const struct comparability_item comparability_items[] = {
      "a container needs CAP_SYS_NICE to bind memory"},
     {"cpu.membind_policy", ALLOC(EQUAL), "memory binding policy",
      "a container needs CAP_SYS_NICE to bind memory"},
+    {"cpu.bind_held", ALLOC(EQUAL), "binding held as asked for",
+     "something bound the rank again after it was started"},
     {"threads.omp_max_threads", ALLOC(EQUAL), "OpenMP threads",
      "an image or a hook may set OMP_NUM_THREADS"},
     {"threads.omp_proc_bind", ALLOC(EQUAL), "OpenMP binding", NULL},
@@ -67,6 +71,14 @@ const struct comparability_item comparability_items[] = {
     {"host.kernel_release", ALLOC(EQUAL), "kernel", "the arms ran on different machines"},
     {"host.clocksource", ALLOC(EQUAL), "clock source", NULL},
     {"host.governor", ALLOC(EQUAL), "CPU frequency governor", NULL},
+    {"topology.fingerprint", RECORD_ALLOC(EQUAL), "hardware topology",
+     "`ncbench topo diff --session SESSION A B` tells where the trees differ"},
+    {"topology.allowed_pus", RECORD_ALLOC(EQUAL), "CPUs that the topology allows",
+     "look at cpuset options of the runtime and at the cgroup it runs in"},
+    {"topology.allowed_nodes", RECORD_ALLOC(EQUAL), "NUMA nodes that the topology allows",
+     "look at cpuset.mems on the path"},
+    {"topology.devices", RECORD_ALLOC(DEVICES), "device",
+     "a GPU or network device is hidden from one arm"},
     {"rank.world", ALLOC(EQUAL), "number of ranks", NULL},
     {"rank.comm_backend", ALLOC(EQUAL), "communication back end",
      "the ranks chose another transport"},
@@ -83,6 +95,7 @@ const struct comparability_item comparability_items[] = {
     {"cgroup.path", TREAT(EQUAL), "cgroup path", NULL},
     {"cgroup.version", TREAT(EQUAL), "cgroup version", NULL},
     {"host.hostname", TREAT(EQUAL), "hostname", NULL},
+    {"topology.other_devices", RECORD_TREAT(DEVICES), "device", NULL},
     {"mounts.executable.fs_type", TREAT(EQUAL), "file system of the executable", NULL},
     {"mounts.executable.options", TREAT(EQUAL), "mount options of the executable", NULL},
     {"mounts.tmp.fs_type", TREAT(EQUAL), "file system of the temporary directory", NULL},

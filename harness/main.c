@@ -34,7 +34,8 @@ static const struct verb verbs[] = {
      "a session's trials, or one trial's record, logs, environment", NULL},
     {"topo", cmd_topo, topo_options, "show [FILE|SYNTHETIC] | dump | diff A B",
      "the machine's topology: as a tree, as XML, two compared",
-     "show draws packages, NUMA nodes, caches, cores, PUs and devices of this machine, of a file of "
+     "show draws packages, NUMA nodes, caches, cores, PUs and devices of this machine, of a file "
+     "of "
      "hwloc's XML, or of a synthetic description such as \"node:2 core:4 pu:2\"; --ranks shows "
      "where ranks would be bound. dump writes XML, disallowed parts included, so that a host and a "
      "container can be compared. diff compares two files, or two runtimes of a session; exit 7 "

@@ -256,6 +256,7 @@ void scenario_release(struct scenario *s)
     free(s->scaling.over);
     free(s->primary);
     strv_release(&s->secondary);
+    strv_release(&s->measure.counters);
     free(s->margins);
     free(s->gates);
     free(s->output.dir);

@@ -89,6 +89,11 @@ struct scenario {
     struct gate *gates;
     size_t n_gates;
     struct limits limits;
+    struct {
+        bool topology;
+        struct strv counters; /* names of events */
+        bool require_counters;
+    } measure;
     struct { /* when a trial counts as disturbed; ratios */
         double foreign_cpu, steal, max_repeated;
     } disturbance;

@@ -361,6 +361,9 @@ static void fill_limits(const json_t *doc, struct scenario *s)
     json_read_f64(doc, "disturbance.foreign_cpu", &s->disturbance.foreign_cpu);
     json_read_f64(doc, "disturbance.steal", &s->disturbance.steal);
     json_read_f64(doc, "disturbance.max_repeated", &s->disturbance.max_repeated);
+    json_read_bool(doc, "measure.topology", &s->measure.topology);
+    json_read_bool(doc, "measure.require_counters", &s->measure.require_counters);
+    push_strings(json_at(doc, "measure.counters"), &s->measure.counters);
     s->output.dir = text_at(doc, "output.dir");
     push_strings(json_at(doc, "output.plots"), &s->output.plots);
     push_strings(json_at(doc, "output.report"), &s->output.report);

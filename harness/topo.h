@@ -32,7 +32,8 @@ struct topo_difference {
     char *a, *b;
 };
 struct topo_comparison {
-    enum topo_verdict verdict; /* of everything together; too_complex: the trees have other shapes */
+    enum topo_verdict
+        verdict; /* of everything together; too_complex: the trees have other shapes */
     struct topo_difference *items;
     size_t count, cap;
 };

@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "common/num.h"
+#include "common/protocol.h"
 #include "common/topo_hwloc.h"
 #include "harness/topo.h"
 

@@ -200,7 +200,7 @@ static void draw_label(const struct canvas *c, hwloc_obj_t o)
             str_appendf(c->out, "  %s",
                         num_format_size(size, sizeof size, (double)o->attr->cache.size));
     } else {
-        str_appendf(c->out, "%s %u", type, o->logical_index);
+        str_appendf(c->out, "%s %u", o->type == HWLOC_OBJ_GROUP ? "Group" : type, o->logical_index);
     }
     if (model && *model)
         str_appendf(c->out, "  %s", model);
@@ -217,8 +217,8 @@ static void draw_memory(const struct canvas *c, hwloc_obj_t o, const char *inden
         }
         str_appendf(c->out, "%sNUMA node %u: ", indent, m->os_index);
         if (m->attr->numanode.local_memory)
-            str_append(c->out, num_format_size(size, sizeof size,
-                                               (double)m->attr->numanode.local_memory));
+            str_append(c->out,
+                       num_format_size(size, sizeof size, (double)m->attr->numanode.local_memory));
         else
             str_append(c->out, "no memory");
         if (m->subtype)
@@ -263,12 +263,8 @@ static void draw_boxes(struct canvas *c, const struct objects *boxes, const char
 {
     for (size_t i = 0; i < boxes->count; i++) {
         bool last = i + 1 == boxes->count;
-        auto_free char *below =
-            mem_printf("%s%s", prefix, last ? "   " : c->utf8 ? "│  " : "|  ");
-        str_appendf(c->out, "%s%s", prefix,
-                    c->utf8 ? last ? "└─ " : "├─ "
-                    : last  ? "`- "
-                            : "|- ");
+        auto_free char *below = mem_printf("%s%s", prefix, last ? "   " : c->utf8 ? "│  " : "|  ");
+        str_appendf(c->out, "%s%s", prefix, c->utf8 ? last ? "└─ " : "├─ " : last ? "`- " : "|- ");
         draw_label(c, boxes->items[i]);
         draw_inside(c, boxes->items[i], below, level + 1);
     }
@@ -278,8 +274,10 @@ static void draw_inside(struct canvas *c, hwloc_obj_t o, const char *prefix, siz
 {
     struct objects boxes = {0}, cores = {0};
     expand(c, o, &boxes, &cores);
-    auto_free char *indent =
-        mem_printf("%s%s", prefix, !boxes.count ? "" : c->utf8 ? "│  " : "|  ");
+    auto_free char *indent = mem_printf("%s%s", prefix,
+                                        !boxes.count ? ""
+                                        : c->utf8    ? "│  "
+                                                     : "|  ");
     draw_memory(c, o, indent);
     if (cores.count > MANY_CORES && !c->all)
         draw_runs(c, &cores, indent);
@@ -303,8 +301,8 @@ static void draw_caches(const struct topo *t, struct str *out)
         hwloc_obj_type_snprintf(type, sizeof type, o, 0);
         if (o->attr->cache.size)
             num_format_size(size, sizeof size, (double)o->attr->cache.size);
-        str_appendf(out, "%s%u x %s %s", any ? ", " : "caches: ",
-                    hwloc_get_nbobjs_by_depth(tree, depth), type, size);
+        str_appendf(out, "%s%u x %s %s",
+                    any ? ", " : "caches: ", hwloc_get_nbobjs_by_depth(tree, depth), type, size);
         any = true;
     }
     str_append(out, any ? "\n" : "");

@@ -75,6 +75,8 @@ static void facts_release(struct trial_facts *f)
     str_release(&f->stderr_tail);
     trial_events_release(&f->events);
     json_decref(f->collected);
+    json_decref(f->topology);
+    free(f->no_topology);
     strv_release(&f->reasons);
     strv_release(&f->flags);
 }
@@ -155,6 +157,7 @@ static int run_real(struct trial_facts *f, struct error *err)
                   f->id, left.data);
     else if (trial_events_load(f->dir, &f->events, err))
         return -err->code;
+    trial_topology(f);
     return 0;
 }
 

@@ -92,6 +92,8 @@ struct trial_facts {
     struct str strays;        /* processes that outlived the launched one and were killed */
     struct trial_events events;
     json_t *collected; /* of the collectors */
+    json_t *topology;  /* as the record has it; NULL: none, because */
+    char *no_topology;
     struct str stderr_tail;
 
     enum outcome outcome;
@@ -118,6 +120,9 @@ void trial_environment(const struct trial_facts *f, struct strv *env);
 void trial_wait(struct trial_facts *f, struct collectors *collectors);
 /* Nothing survives. False: something does; it is named in left. */
 bool trial_end_all(struct trial_facts *f, struct str *left);
+/* What the first rank exported: kept under topo/<runtime>/<host>.xml, compared with the host's own
+ * view and with the baseline's. */
+void trial_topology(struct trial_facts *f);
 void trial_judge(struct trial_facts *f);
 json_t *trial_record_make(const struct trial_facts *f);
 /* Facts of a trial under the fake runtime. */

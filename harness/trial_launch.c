@@ -43,6 +43,8 @@ void trial_environment(const struct trial_facts *f, struct strv *env)
         strv_env_set(env, thread_variables[i], threads);
     set_all(env, &f->cell->env);
     set_all(env, &f->spec->env);
+    if (f->context->scenario->measure.topology)
+        strv_env_set(env, ENV_TOPOLOGY, "1");
     strv_env_set(env, ENV_TRIAL_ID, f->unique_id);
     strv_env_set(env, ENV_TRIAL_DIR, f->dir);
 }

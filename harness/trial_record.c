@@ -120,25 +120,47 @@ static json_t *fields_of(const json_t *event)
     return copy;
 }
 
+/* Asked for, and read back by the rank. */
+static json_t *bind_of(const struct trial_facts *f, const struct rank_events *e, json_t *flags)
+{
+    static const char *const policies[] = {"none", "cores", "numa", "gpu-local"};
+    json_t *b = json_object();
+    int64_t pus;
+    bool held = true;
+    const char *asked = json_read_str(e->env, "cpu.bind_requested");
+    const char *is = json_read_str(e->env, "cpu.cpubind");
+    json_put_int(b, "rank", e->rank);
+    json_put_str(b, "policy", policies[f->cell->bind]);
+    if (asked)
+        json_put_str(b, "requested", asked);
+    else
+        json_put_null(b, "requested", "no binding was asked for, or the rank does not tell");
+    json_put_str(b, "effective", is);
+    json_put_str(b, "membind", json_read_str(e->env, "cpu.membind"));
+    if (json_read_i64(e->env, "cpu.n_usable_pus", &pus))
+        json_put_int(b, "pu", pus);
+    if (json_read_str(e->env, "cpu.bind_note"))
+        json_put_str(b, "note", json_read_str(e->env, "cpu.bind_note"));
+    if (json_read_bool(e->env, "cpu.bind_held", &held))
+        json_put_bool(b, "held", held);
+    if (!held) {
+        auto_free char *flag = mem_printf("bind_not_held: rank %d was to run on %s, runs on %s",
+                                          e->rank, asked ? asked : "?", is ? is : "?");
+        json_array_append_new(flags, json_string(flag));
+    }
+    return b;
+}
+
 /* What each rank saw from inside, and where it was bound. */
 static void put_ranks(const struct trial_facts *f, json_t *r)
 {
     json_t *env = json_array(), *bind = json_array();
-    static const char *const asked[] = {"none", "cores", "numa", "gpu-local"};
     for (size_t i = 0; i < f->events.count; i++) {
         const struct rank_events *e = &f->events.items[i];
         if (!e->env)
             continue;
         json_array_append_new(env, fields_of(e->env));
-        json_t *b = json_object();
-        int64_t pus;
-        json_put_int(b, "rank", e->rank);
-        json_put_str(b, "requested", asked[f->cell->bind]);
-        json_put_str(b, "effective", json_read_str(e->env, "cpu.cpubind"));
-        json_put_str(b, "membind", json_read_str(e->env, "cpu.membind"));
-        if (json_read_i64(e->env, "cpu.n_usable_pus", &pus))
-            json_put_int(b, "pu", pus);
-        json_array_append_new(bind, b);
+        json_array_append_new(bind, bind_of(f, e, json_object_get(r, "flags")));
     }
     json_put(r, "env", env);
     json_put(r, "bind", bind);
@@ -147,11 +169,10 @@ static void put_ranks(const struct trial_facts *f, json_t *r)
     else
         json_put_null(r, "config", "the workload wrote no config event");
     json_put_null(r, "gpu", "a workload on the CPU");
-    json_t *topology = f->context->topologies ? f->context->topologies[f->planned->runtime] : NULL;
-    if (topology)
-        json_put(r, "topology", json_incref(topology));
+    if (f->topology)
+        json_put(r, "topology", json_incref(f->topology));
     else
-        json_put_null(r, "topology", "not dumped from inside this runtime");
+        json_put_null(r, "topology", f->no_topology ? f->no_topology : "nothing was started");
 }
 
 static void put_exit(const struct trial_facts *f, json_t *r)

@@ -23,6 +23,7 @@ static const struct {
     {"security", env_security},
     {"namespaces", env_namespaces},
     {"mounts", env_mounts},
+    {"topology", env_topology},
 };
 
 json_t *env_collect(const struct env_context *context)

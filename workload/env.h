@@ -23,6 +23,7 @@
  *   namespaces   cgroup ipc mnt net pid time user uts (inode numbers), timens_offset_s
  *   mounts       {what: path, mount_point, fs_type, options, root} for executable, trial_dir,
  *                tmp and what events_path told
+ *   topology     xml (name of hwloc's XML in the trial's directory), export_s
  *   libraries    [{path, build_id}], sorted by path */
 #ifndef WORKLOAD_ENV_H
 #define WORKLOAD_ENV_H

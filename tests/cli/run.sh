@@ -18,7 +18,7 @@ equal 'plan and records name the same trials' "$(jq -r .trial "$S/plan.jsonl" | 
 equal 'its id is a time and four hexadecimal digits' \
     "$(basename "$S" | grep -cE '^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$')" 1
 equal 'the records know it' "$(jq -r .session "$S/trials.jsonl" | sort -u)" "$(basename "$S")"
-check 'the topology was dumped' grep -q '<topology' "$S"/topo/bare/*.xml
+check "the host's topology was kept" grep -q '<topology' "$S"/topo/*.xml
 equal 'session.json tells the end' "$(jq -r '[.state, .exit_code, .trials_ok] | join(" ")' "$S/session.json")" \
     'complete 0 2'
 equal 'a program without events is timed from outside' \
