@@ -159,9 +159,39 @@ static bool has_values(const struct analysis *a, const char *metric)
     return false;
 }
 
+/* One arm has no ratio, but numbers of its own. */
+static void numbers_alone(const struct analysis *a, struct document *out)
+{
+    auto_free char *caption =
+        mem_printf("%s of %s over the blocks that count; the interval of the median by order "
+                   "statistics, MAD the median distance from it",
+                   report_metric_words(a->metric), a->study->arms[0].name);
+    document_table(out, "cell|n|median|95 % interval|MAD|p95|largest", "lrrrrrr", caption);
+    for (size_t cell = 0; cell < a->study->n_cells; cell++) {
+        size_t n;
+        auto_free double *x = analysis_values(a, cell, 0, a->metric, &n);
+        struct rank_interval m = stats_median_interval(x, n, .95);
+        auto_str ci = STR_INIT;
+        report_put_value(&ci, a->metric, m.ci.lo);
+        str_append(&ci, " – ");
+        report_put_value(&ci, a->metric, m.ci.hi);
+        document_cell(out, "%s", report_cell_label(a->study, cell));
+        document_cell(out, "%zu", n);
+        value_cell(out, a->metric, m.estimate);
+        document_cell(out, "%s", m.rank ? ci.data : "none");
+        value_cell(out, a->metric, stats_mad(x, n));
+        value_cell(out, a->metric, stats_quantile(x, n, .95));
+        value_cell(out, a->metric, stats_max(x, n));
+    }
+}
+
 void report_numbers(const struct analysis *a, bool primary, struct document *out)
 {
     const struct study *s = a->study;
+    if (primary && s->n_arms == 1) {
+        numbers_alone(a, out);
+        return;
+    }
     double level = 1 - 2 * stats_pocock_alpha(s->n_looks);
     auto_str percent = STR_INIT;
     verdict_put_percent(&percent, level);

@@ -226,6 +226,17 @@ check_rc 1 "run --gate exits as the gate" ncbench run "$T/fake.yaml" --gate --ou
 check "no report asked for" ncbench run "$T/fake.yaml" --out "$T/results" -D output.report=[] -D output.plots=[]
 check "none written" test ! -e "$(cat "$OUT")/report.html"
 
+# ---- one arm alone
+mkdir "$T/alone"
+cp "$S/session.json" "$T/alone/"
+jq 'del(.cells[].runtimes[1, 2]) | .sampling.control = false' "$S/resolved.json" >"$T/alone/resolved.json"
+jq -c 'select(.runtime == "bare")' "$S/trials.jsonl" >"$T/alone/trials.jsonl"
+check "one arm alone" ncbench compare "$T/alone"
+match "has numbers" '^ +ranks 1 +6 +79\.[0-9]+ ms' "$OUT"
+match "and no comparison" 'nothing is compared' "$OUT"
+check "and a report" ncbench report "$T/alone"
+check "and passes its gates, for there is nothing to fail" ncbench gate "$T/alone"
+
 # ---- locale: results are the same bytes
 if localedef -i de_DE -f UTF-8 "$T/de_DE.UTF-8" >/dev/null 2>&1 || [ -d "$T/de_DE.UTF-8" ]; then
     export LOCPATH=$T
