@@ -5,6 +5,8 @@
 #include "common/mem.h"
 #include "common/num.h"
 
+#include <elf.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -111,6 +113,25 @@ int64_t host_uid(void)
             return uid;
     }
     return geteuid();
+}
+
+bool host_program_is_dynamic(const char *path)
+{
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    Elf64_Ehdr head;
+    if (fd < 0 || pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
+        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_phentsize != sizeof(Elf64_Phdr))
+        return false;
+    for (int i = 0; i < head.e_phnum; i++) {
+        Elf64_Phdr segment;
+        off_t at = (off_t)(head.e_phoff + (Elf64_Off)i * sizeof segment);
+        if (pread(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment)
+            return false;
+        if (segment.p_type == PT_INTERP)
+            return true;
+    }
+    return false;
 }
 
 /* One line of /proc/self/mounts: device, mount point, type, options. */

@@ -24,6 +24,10 @@ bool host_has_cap(int cap);
 /* Effective user id, from /proc/self/status. */
 int64_t host_uid(void);
 
+/* Does the program at this path need libraries (an ELF program with an interpreter)? It could not
+ * be started inside a container that lacks them. */
+bool host_program_is_dynamic(const char *path);
+
 enum host_cgroups {
     HOST_CGROUP_NONE,
     HOST_CGROUP_V1,

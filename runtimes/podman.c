@@ -197,11 +197,13 @@ void podman_client_env(const char *session_dir, const char *trial_id, struct str
 
 char *podman_init_path(void)
 {
+    /* A dynamic one (Debian's tini) would need its libraries inside. */
     static const char *const paths[] = {"/usr/libexec/podman/catatonit", "/usr/bin/catatonit",
-                                        "/usr/bin/tini", "/usr/bin/dumb-init"};
+                                        "/usr/bin/tini-static", "/usr/bin/tini",
+                                        "/usr/bin/dumb-init"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         auto_free char *path = fs_sys_path(paths[i]);
-        if (fs_exists(path))
+        if (fs_exists(path) && !host_program_is_dynamic(path))
             return mem_strdup(paths[i]);
     }
     return NULL;

@@ -393,7 +393,7 @@ void podman_describe(const struct runtime_spec *spec, const char *session_dir, j
     if (init)
         json_put_str(obj, "init", init);
     else
-        json_put_null(obj, "init", "catatonit is not installed");
+        json_put_null(obj, "init", "no static init program (catatonit) is installed");
     if (given(spec->rootfs))
         json_put_str(obj, "rootfs", spec->rootfs);
     else

@@ -34,6 +34,26 @@ void runtime_registry_check(void)
     }
 }
 
+int runtime_env_check(const struct runtime_ops *ops, const struct strv *env, struct error *err)
+{
+    for (size_t i = 0; i < env->count; i++) {
+        const char *equals = strchr(env->items[i], '=');
+        int name = equals ? (int)(equals - env->items[i]) : 0;
+        if (!equals)
+            continue;
+        if ((ops->flags & RUNTIME_ENV_LINES) && strchr(equals, '\n'))
+            return error_set(err, NCBENCH_EXIT_SCENARIO,
+                             "runtime %s cannot pass variable %.*s: its value holds a newline",
+                             ops->name, name, env->items[i]);
+        if ((ops->flags & RUNTIME_ENV_NOT_EMPTY) && !equals[1])
+            return error_set(err, NCBENCH_EXIT_SCENARIO,
+                             "runtime %s cannot pass variable %.*s: it is empty, and an empty one "
+                             "is unset there",
+                             ops->name, name, env->items[i]);
+    }
+    return 0;
+}
+
 const char *runtime_nanochat_path(const struct runtime_spec *spec, const char *host_path)
 {
     const struct runtime_ops *ops = runtime_find(spec->kind);

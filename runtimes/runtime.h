@@ -123,6 +123,16 @@ struct runtime_ops {
 #define RUNTIME_NEEDS_IMAGE 1u /* image or rootfs must be given */
 #define RUNTIME_CONTAINER 2u   /* a mount source must be named to be seen inside */
 #define RUNTIME_FAKE 4u        /* nothing is started */
+/* The runtime is a plugin of srun (pyxis and its relatives) and works in a Slurm step only. Its
+ * argv() gives the options to add to srun's command line, and nothing else: no program, no "--",
+ * not the workload. Its env is what srun must hand to the tasks: launch->env, whole. The launcher
+ * composes `srun <its own options> <argv> <workload>` and the environment of srun itself. */
+#define RUNTIME_SRUN 8u
+/* Variables travel as lines of a file somewhere on the way, so that no value may hold a newline:
+ * exit 3. */
+#define RUNTIME_ENV_LINES 16u
+/* Variables that are set to the empty string would be unset: exit 3. */
+#define RUNTIME_ENV_NOT_EMPTY 32u
 
 extern const struct runtime_ops *const runtime_registry[]; /* ends with NULL */
 const struct runtime_ops *runtime_find(const char *kind);  /* NULL if there is none */
@@ -134,6 +144,14 @@ void runtime_registry_check(void);
  * else host_path (bare, a prefix command, rootfs "/"). Borrowed from its arguments. */
 #define RUNTIME_IMAGE_NANOCHAT "/usr/local/bin/nanochat"
 const char *runtime_nanochat_path(const struct runtime_spec *spec, const char *host_path);
+
+/* Can this kind hand these variables ("NAME=value") to the program as they are? Exit 3 if not, with
+ * the name of the variable. */
+int runtime_env_check(const struct runtime_ops *ops, const struct strv *env, struct error *err);
+/* What srun's own messages mean when no rank said hello, whatever ran in the step: execve() errno,
+ * "Unable to allocate resources", an option that this srun lacks. OUTCOME_COUNT: nothing that srun
+ * said; then the runtime's classify decides. reason: appended unless OUTCOME_COUNT. */
+enum outcome runtime_classify_srun(const struct runtime_evidence *evidence, struct str *reason);
 
 /* ---- what adapters share ------------------------------------------------------------------ */
 /* "SRC:DST[:ro]" or "SRC"; `\:` is a colon that belongs to a path. */

@@ -325,12 +325,15 @@ static void exit_codes(void)
     classifies(PAYLOAD("warn", "boom", "exit", "1"), 1, OUTCOME_RUNTIME_FAILED, "boom");
     /* podman's own. */
     auto_free char *init = podman_init_path();
-    classifies((const char *const[]){"/nosuch", NULL}, init ? 1 : 127, OUTCOME_NOT_FOUND,
+    bool tini = init && strstr(init, "tini"); /* has the shell's codes, catatonit only 1 */
+    classifies((const char *const[]){"/nosuch", NULL}, init && !tini ? 1 : 127, OUTCOME_NOT_FOUND,
                "o such file");
-    classifies((const char *const[]){"/not-executable", NULL}, init ? 1 : 126,
+    classifies((const char *const[]){"/not-executable", NULL}, init && !tini ? 1 : 126,
                OUTCOME_NOT_EXECUTABLE, "ermission denied");
-    classifies((const char *const[]){"/bad-format", NULL}, 1, OUTCOME_NOT_EXECUTABLE,
-               "exec format error");
+    /* tini hands it to a shell, which is what is missing then. */
+    classifies((const char *const[]){"/bad-format", NULL}, tini ? 127 : 1,
+               tini ? OUTCOME_NOT_FOUND : OUTCOME_NOT_EXECUTABLE,
+               tini ? "o such file" : "xec format error");
 }
 
 static void missing_parts(void)
