@@ -21,6 +21,11 @@ static int cpu_tables(const char *dtype, const struct device_ops **device,
     return 0;
 }
 
+static const struct collective_ops *no_collectives(void)
+{
+    return NULL;
+}
+
 static bool always(void)
 {
     return true;
@@ -31,9 +36,10 @@ static const struct {
     const char *dtype; /* the default */
     bool (*present)(void);
     tables_fn *tables;
+    const struct collective_ops *(*collectives)(void);
 } backends[] = {
-    {"cpu", "float32", always, cpu_tables},
-    {"cuda", "bfloat16", device_cuda_present, device_cuda_tables},
+    {"cpu", "float32", always, cpu_tables, no_collectives},
+    {"cuda", "bfloat16", device_cuda_present, device_cuda_tables, device_cuda_collectives},
 };
 #define N_BACKENDS (sizeof backends / sizeof *backends)
 
@@ -54,6 +60,7 @@ static int open_backend(struct device *d, size_t i, const struct device_config *
     const char *dtype = config->dtype ? config->dtype : backends[i].dtype;
     if (backends[i].tables(dtype, &d->ops, &d->kernels, err))
         return -err->code;
+    d->collectives = backends[i].collectives();
     return d->ops->open(d, config, err);
 }
 

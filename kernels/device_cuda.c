@@ -26,6 +26,15 @@ bool device_cuda_present(void)
     return fs_exists(path);
 }
 
+const struct collective_ops *device_cuda_collectives(void)
+{
+    auto_free char *path = library_path();
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* the one that is open */
+    cuda_collectives_fn *collectives =
+        library ? (cuda_collectives_fn *)dlsym(library, CUDA_COLLECTIVES_SYMBOL) : NULL;
+    return collectives ? collectives() : NULL;
+}
+
 int device_cuda_tables(const char *dtype, const struct device_ops **device,
                        const struct kernel_ops **kernels, struct error *err)
 {

@@ -11,5 +11,7 @@ bool device_cuda_present(void);
 /* Its tables for activations of a type; NANOCHAT_EXIT_DEVICE when it cannot be opened. */
 int device_cuda_tables(const char *dtype, const struct device_ops **device,
                        const struct kernel_ops **kernels, struct error *err);
+/* Collectives of the object whose tables were taken; NULL: it was built without NCCL. */
+const struct collective_ops *device_cuda_collectives(void);
 
 #endif

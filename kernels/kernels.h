@@ -212,9 +212,14 @@ struct kernel_ops {
                 struct error *err);
 };
 
+struct collective_ops;
+
 struct device {
     const struct device_ops *ops;
     const struct kernel_ops *kernels;
+    /* Between devices of this kind (kernels/collectives.h). NULL: its memory is the host's, or this
+     * build has none. */
+    const struct collective_ops *collectives;
     void *state; /* the back end's */
 };
 

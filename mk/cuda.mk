@@ -1,6 +1,6 @@
 # The CUDA back end: lib/nanochat-cuda.so, opened at run time for --device-type=cuda; the programs
-# themselves never link CUDA. Needs nvcc, cudart and cuBLASLt; cuDNN where it is found. Neither a GPU
-# nor a driver is needed to build, and none is asked for.
+# themselves never link CUDA. Needs nvcc, cudart and cuBLASLt; cuDNN and NCCL where they are found.
+# Neither a GPU nor a driver is needed to build, and none is asked for.
 #
 #   CUDA=auto|1|0   CUDA_ARCHS="80 90"   CUDA_HOME=/usr/local/cuda
 
@@ -16,6 +16,8 @@ cuda_header = $(firstword $(wildcard $(addsuffix /$(1),$(CUDA_INCLUDES))))
 cuda_library = $(firstword $(wildcard $(addsuffix /lib$(1).so,$(CUDA_LIBDIRS))) $(wildcard $(addsuffix /lib$(1).so.*,$(CUDA_LIBDIRS))))
 
 CUDA_CUDNN := $(if $(call cuda_header,cudnn_backend.h),$(call cuda_library,cudnn))
+# Only NCCL's header is needed: the library is opened when there are several GPUs.
+CUDA_NCCL := $(call cuda_header,nccl.h)
 CUDA_CUBLASLT := $(if $(call cuda_header,cublasLt.h),$(call cuda_library,cublasLt))
 CUDA_CUDART := $(call cuda_library,cudart)
 ifeq ($(and $(CUDA_CUBLASLT),$(CUDA_CUDART)),)
@@ -35,7 +37,8 @@ CUDA_C := $(wildcard kernels/cuda/*.c)
 # A shared object cannot take the program's hidden symbols: it has its own copies of these.
 CUDA_COMMON := common/error.c common/mem.c common/log.c kernels/peaks.c
 CUDA_OBJ := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o) $(CUDA_C:%.c=$(CUDA_BUILD)/%.o) $(CUDA_COMMON:%.c=$(CUDA_BUILD)/%.o)
-CUDA_DEFINES := -I. -D_GNU_SOURCE $(addprefix -isystem ,$(CUDA_INCLUDES)) $(if $(CUDA_CUDNN),-DHAVE_CUDNN)
+CUDA_DEFINES := -I. -D_GNU_SOURCE $(addprefix -isystem ,$(CUDA_INCLUDES)) $(if $(CUDA_CUDNN),-DHAVE_CUDNN) \
+	$(if $(CUDA_NCCL),-DHAVE_NCCL)
 CUDA_GENCODE := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
 
@@ -44,7 +47,7 @@ $(CUDA_LIB): $(CUDA_OBJ)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -o $@ $^ -Wl,--exclude-libs,ALL -Wl,-z,defs $(CUDA_CUBLASLT) $(CUDA_CUDNN) $(CUDA_CUDART) \
-		$(foreach d,$(sort $(dir $(CUDA_CUBLASLT) $(CUDA_CUDNN) $(CUDA_CUDART))),-Wl,-rpath,$(d)) -lstdc++ -lm -ldl -lpthread
+		$(foreach d,$(sort $(dir $(CUDA_CUBLASLT) $(CUDA_CUDNN) $(CUDA_CUDART) $(call cuda_library,nccl))),-Wl,-rpath,$(d)) -lstdc++ -lm -ldl -lpthread
 
 $(CUDA_BUILD)/%.o: %.cu $(BUILD)/flags.stamp
 	$(call say,NVCC,$<)
@@ -58,7 +61,7 @@ else
 CUDA_LIB :=
 endif
 
-cuda_report = printf '%-8s %-4s %s\n' CUDA $(if $(NVCC_PATH),yes '($(CUDA_ARCHS); cuDNN $(if $(CUDA_CUDNN),yes,no))',no '($(CUDA_WHY))')
+cuda_report = printf '%-8s %-4s %s\n' CUDA $(if $(NVCC_PATH),yes '($(CUDA_ARCHS); cuDNN $(if $(CUDA_CUDNN),yes,no), NCCL $(if $(CUDA_NCCL),yes,no))',no '($(CUDA_WHY))')
 
 # ---- GPU tests: built anywhere, run on a machine with a GPU by tests/gpu/run ----------------------
 GPU_TESTS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(wildcard tests/gpu/*.c))

@@ -2,6 +2,7 @@
 #ifndef KERNELS_CUDA_BACKEND_H
 #define KERNELS_CUDA_BACKEND_H
 
+#include "kernels/collectives.h"
 #include "kernels/kernels.h"
 
 #define CUDA_BACKEND_SYMBOL "nanochat_cuda_backend"
@@ -9,5 +10,9 @@
 /* Tables for activations of that type ("bfloat16", "float32"); false if there are none. */
 typedef bool cuda_backend_fn(const char *dtype, const struct device_ops **device,
                              const struct kernel_ops **kernels);
+
+/* Collectives between GPUs; the symbol is absent where the object was built without them. */
+#define CUDA_COLLECTIVES_SYMBOL "nanochat_cuda_collectives"
+typedef const struct collective_ops *cuda_collectives_fn(void);
 
 #endif

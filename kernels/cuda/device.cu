@@ -6,6 +6,7 @@
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/optimizer.cuh"
 #include "kernels/cuda/rope.cuh"
+#include "kernels/cuda/stream.h"
 
 extern "C" {
 #include "common/log.h"
@@ -38,6 +39,11 @@ int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *e
     }
     *out = s->scratch;
     return 0;
+}
+
+cudaStream_t cuda_device_stream(struct device *d)
+{
+    return cuda_state_of(d)->stream;
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
