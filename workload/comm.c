@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/mem.h"
 #include "common/protocol.h"
+#include "kernels/kernels.h"
 #include "workload/comm_priv.h"
 #include "workload/step_page.h"
 
@@ -10,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -25,13 +27,35 @@ void comm_make_id(char out[static COMM_ID_MAX])
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
+/* NULL and an error where nothing connects these ranks. */
+static const struct comm_ops *choose(const struct comm_config *config, struct error *err)
+{
+    const struct device *d = config->device;
+    if (config->world == 1)
+        return &comm_self_ops;
+    if (d && d->collectives)
+        return &comm_nccl_ops;
+    if (d && strcmp(d->ops->name, "cpu") != 0) {
+        error_set(err, NANOCHAT_EXIT_DEVICE,
+                  "%d ranks on %s, but this build has no collectives between its devices",
+                  config->world, d->ops->name);
+        error_hint(err, "build where nccl.h is found (make CUDA=1 prints what it found)");
+        return NULL;
+    }
+    if (config->local_world == config->world)
+        return &comm_shm_ops;
+    error_set(err, NANOCHAT_EXIT_PLAN,
+              "%d of %d ranks are on this node, but the shm communicator connects the ranks of one "
+              "node only",
+              config->local_world, config->world);
+    return NULL;
+}
+
 int comm_open(struct comm **out, const struct comm_config *config, struct error *err)
 {
-    if (config->local_world < config->world)
-        return error_set(err, NANOCHAT_EXIT_PLAN,
-                         "%d of %d ranks are on this node, but the shm communicator connects the "
-                         "ranks of one node only",
-                         config->local_world, config->world);
+    const struct comm_ops *ops = choose(config, err);
+    if (!ops)
+        return -err->code;
     struct comm *c = mem_zalloc(1, sizeof *c);
     c->config = *config;
     if (!c->config.master_addr)
@@ -42,7 +66,7 @@ int comm_open(struct comm **out, const struct comm_config *config, struct error 
     c->step = STEP_NONE;
     c->step_cell = step_page_cell(config->local_rank);
     c->op = "init";
-    c->ops = config->world == 1 ? &comm_self_ops : &comm_shm_ops;
+    c->ops = ops;
     if (c->ops->init(c, &c->config, err) || c->ops->barrier(c, err)) {
         comm_close(c);
         return -err->code;
@@ -104,6 +128,27 @@ double comm_take_time_s(struct comm *c)
     return t;
 }
 
+double comm_time_s(const struct comm *c)
+{
+    return c->time_s;
+}
+
+json_t *comm_describe(const struct comm *c)
+{
+    json_t *about = json_object();
+    json_put_str(about, "backend", c->ops->name);
+    json_put_str(about, "comm_id", c->id);
+    if (c->ops->describe)
+        c->ops->describe(c, about);
+    return about;
+}
+
+void comm_report(const struct comm *c, const struct comm_record *record)
+{
+    if (c->observer)
+        c->observer(c->observer_user, record);
+}
+
 /* Every collective is one begin and one end around the back end's work. */
 static double call_begin(struct comm *c, const char *op)
 {
@@ -121,9 +166,18 @@ static int call_end(struct comm *c, double begin_s, int64_t bytes, int rc)
                                        .bytes = bytes,
                                        .time_us = elapsed * 1e6,
                                        .lost_rank = rc ? c->lost_rank : -1};
-    if (c->observer && (!rc || c->lost_rank >= 0))
-        c->observer(c->observer_user, &record);
+    if (!rc || c->lost_rank >= 0)
+        comm_report(c, &record);
     return rc;
+}
+
+/* As call_end for calls on device buffers: where they are only queued, `wait` reports them. */
+static int queue_end(struct comm *c, double begin_s, int64_t bytes, int rc)
+{
+    if (rc || !c->ops->wait)
+        return call_end(c, begin_s, bytes, rc);
+    c->seq++;
+    return 0;
 }
 
 static int64_t counts_total(const struct comm *c, const int64_t *counts)
@@ -138,7 +192,7 @@ int comm_all_reduce_sum(struct comm *c, float *buf, int64_t n, struct error *err
 {
     double t = call_begin(c, "all_reduce");
     int rc = c->ops->all_reduce_sum(c, buf, n, err);
-    return call_end(c, t, n * (int64_t)sizeof *buf, rc);
+    return queue_end(c, t, n * (int64_t)sizeof *buf, rc);
 }
 
 static int all_reduce_f64(struct comm *c, double *buf, int64_t n, bool max, struct error *err)
@@ -162,14 +216,14 @@ int comm_reduce_scatter_sum(struct comm *c, float *buf, const int64_t *counts, s
 {
     double t = call_begin(c, "reduce_scatter");
     int rc = c->ops->reduce_scatter_sum(c, buf, counts, err);
-    return call_end(c, t, counts_total(c, counts) * (int64_t)sizeof *buf, rc);
+    return queue_end(c, t, counts_total(c, counts) * (int64_t)sizeof *buf, rc);
 }
 
 int comm_all_gather(struct comm *c, float *buf, const int64_t *counts, struct error *err)
 {
     double t = call_begin(c, "all_gather");
     int rc = c->ops->all_gather(c, buf, counts, err);
-    return call_end(c, t, counts_total(c, counts) * (int64_t)sizeof *buf, rc);
+    return queue_end(c, t, counts_total(c, counts) * (int64_t)sizeof *buf, rc);
 }
 
 int comm_broadcast(struct comm *c, void *buf, int64_t bytes, int root, struct error *err)
@@ -183,4 +237,9 @@ int comm_barrier(struct comm *c, struct error *err)
 {
     double t = call_begin(c, "barrier");
     return call_end(c, t, 0, c->ops->barrier(c, err));
+}
+
+int comm_wait(struct comm *c, struct error *err)
+{
+    return c->ops->wait ? c->ops->wait(c, err) : 0;
 }

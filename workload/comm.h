@@ -6,20 +6,29 @@
  * call fails with NANOCHAT_EXIT_PEER and a message that names the lost rank, the step and the
  * operation; the communicator is then unusable and comm_close is the only call left.
  *
+ * Memory: `float *` buffers lie in the memory of comm_config.device, all others in the host's. With
+ * a device whose collectives run on their own (nccl), calls on `float *` buffers return when the
+ * collective is queued: what is queued on the device afterwards sees its result, and comm_wait
+ * waits on the host, with the deadline. It must be called before the device is synced, or the host
+ * would wait for a lost peer for ever. Elsewhere such calls are done when they return.
+ *
  * Segments: reduce_scatter and all_gather take counts[world] (elements owned by each rank, summing
  * to the buffer's length), so that nothing is ever padded to a multiple of the world size.
  *
- * Back ends: `self` (one rank) and `shm` (one node). Others fill struct comm_ops. */
+ * Back ends: `self` (one rank), `shm` (one node, host memory), `nccl` (GPUs). Others fill struct
+ * comm_ops. */
 #ifndef WORKLOAD_COMM_H
 #define WORKLOAD_COMM_H
 
 #include "common/error.h"
+#include "common/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct comm;
+struct device;
 
 /* A collective, as handed to the observer; bytes follow nccl-tests' convention: the buffer of one
  * rank for all_reduce and broadcast, the whole for reduce_scatter and all_gather. */
@@ -41,6 +50,7 @@ struct comm_config {
     double timeout_s;        /* deadline of every call; 0: 60 */
     int64_t max_elements;    /* longest buffer that is usual; 0: unknown. Only bounds the staging
                                 area: longer buffers go through it in pieces */
+    struct device *device;   /* whose memory `float *` buffers are in; NULL: the host's */
 };
 
 struct comm_ops {
@@ -52,15 +62,21 @@ struct comm_ops {
     int (*all_gather)(struct comm *c, float *buf, const int64_t *counts, struct error *err);
     int (*broadcast)(struct comm *c, void *buf, int64_t bytes, int root, struct error *err);
     int (*barrier)(struct comm *c, struct error *err);
+    /* Calls on `float *` only queue; this waits and tells the observer. NULL: they are done when
+     * they return. */
+    int (*wait)(struct comm *c, struct error *err);
+    void (*describe)(const struct comm *c, json_t *into); /* may be NULL */
     void (*close)(struct comm *c);
 };
 
 /* RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (or SLURM_*) into
  * config; without them one rank. Contradictory values are NANOCHAT_EXIT_USAGE. */
 int comm_config_from_env(struct comm_config *config, struct error *err);
-/* Open: `self` for a world of 1, else `shm`. The first collective is made here, so that a rank that
- * never arrives is found now. Ranks on several nodes are NANOCHAT_EXIT_PLAN; a /dev/shm that is too
- * small is NANOCHAT_EXIT_PEER with the needed and the available bytes. */
+/* Open: `self` for a world of 1, `nccl` for a device with collectives of its own, else `shm`. The
+ * first collective is made here, so that a rank that
+ * never arrives is found now. Ranks on several nodes are NANOCHAT_EXIT_PLAN with shm, a device
+ * without collectives is NANOCHAT_EXIT_DEVICE; a /dev/shm that is too small is NANOCHAT_EXIT_PEER
+ * with the needed and the available bytes. */
 int comm_open(struct comm **out, const struct comm_config *config, struct error *err);
 void comm_close(struct comm *c); /* NULL is fine; leaves no shared-memory segment */
 
@@ -75,8 +91,14 @@ const char *comm_backend(const struct comm *c);
 const char *comm_id(const struct comm *c);
 void comm_set_observer(struct comm *c, comm_observer *observer, void *user);
 void comm_set_step(struct comm *c, int64_t step); /* for messages and records */
-/* Seconds spent in collectives since comm_open or the last call of this function. */
+/* Seconds spent in collectives since comm_open or the last call of this function: by the host, and
+ * where collectives are queued the time for which the device's own work stood still for them
+ * (known once comm_wait has returned). */
 double comm_take_time_s(struct comm *c);
+double comm_time_s(const struct comm *c); /* the same so far, without taking it */
+/* What else is to be said of the back end, into a `comm` object (new reference): backend, library
+ * and, where it matters, what the machine has set. */
+json_t *comm_describe(const struct comm *c);
 
 /* In place; afterwards every rank holds the sum. The order of summation is by rank: the result is
  * bitwise equal on all ranks and from run to run. */
@@ -90,5 +112,7 @@ int comm_reduce_scatter_sum(struct comm *c, float *buf, const int64_t *counts, s
 int comm_all_gather(struct comm *c, float *buf, const int64_t *counts, struct error *err);
 int comm_broadcast(struct comm *c, void *buf, int64_t bytes, int root, struct error *err);
 int comm_barrier(struct comm *c, struct error *err);
+/* Until all queued collectives are done, or a peer is lost. */
+int comm_wait(struct comm *c, struct error *err);
 
 #endif

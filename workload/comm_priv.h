@@ -23,6 +23,10 @@ struct comm {
 
 extern const struct comm_ops comm_self_ops;
 extern const struct comm_ops comm_shm_ops;
+extern const struct comm_ops comm_nccl_ops; /* any device with struct collective_ops */
+
+/* For back ends with `wait`: a queued collective is done (or lost); tells the observer. */
+void comm_report(const struct comm *c, const struct comm_record *record);
 
 /* 128 bits from the kernel's random source, as text. */
 void comm_make_id(char out[static COMM_ID_MAX]);

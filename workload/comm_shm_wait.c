@@ -127,6 +127,33 @@ int shm_check_peers(struct comm *c, uint32_t meeting, struct error *err)
     return 0;
 }
 
+void shm_started(struct comm *c, uint64_t n)
+{
+    struct shm *s = c->priv;
+    atomic_store(&s->head->slots[c->config.rank].started, n);
+}
+
+int shm_watch(struct comm *c, uint64_t n, bool late, struct error *err)
+{
+    struct shm_header *h = ((struct shm *)c->priv)->head;
+    if (atomic_load(&h->lost))
+        return shm_lose(c, 0, SHM_FINE, err);
+    for (int r = 0; r < c->config.world; r++) {
+        const struct shm_slot *slot = &h->slots[r];
+        uint64_t ticks = atomic_load(&slot->start_ticks);
+        if (r == c->config.rank)
+            continue;
+        bool dead = ticks && shm_process_start_ticks(atomic_load(&slot->pid)) != ticks;
+        bool left = atomic_load(&slot->left) != 0; /* it leaves before it dies */
+        bool behind = atomic_load(&slot->started) < n;
+        if ((left || late) && behind)
+            return shm_lose(c, r, left ? SHM_LEFT : SHM_LATE, err);
+        if (dead && !left) /* one that was killed may have begun it and not done its part */
+            return shm_lose(c, r, SHM_DIED, err);
+    }
+    return 0;
+}
+
 static int wait_for(struct comm *c, int rank, uint32_t meeting, struct error *err)
 {
     const struct shm *s = c->priv;

@@ -1,6 +1,5 @@
 #include "workload/optimizer.h"
 
-#include "common/clock.h"
 #include "common/mem.h"
 #include "common/protocol.h"
 
@@ -253,7 +252,8 @@ static int reduce(struct optimizer *o, struct error *err)
     for (int i = 0; i < 2; i++)
         if (comm_reduce_scatter_sum(o->comm, o->adam[i].param->grad, o->adam[i].counts, err))
             return -err->code;
-    return 0;
+    /* what follows may wait for the device, and must not do so for a peer */
+    return comm_wait(o->comm, err);
 }
 
 static int gather(struct optimizer *o, struct error *err)
@@ -267,7 +267,7 @@ static int gather(struct optimizer *o, struct error *err)
 }
 
 /* Σ g² of the reduced gradient: each rank has the sum over its own part. */
-static int norm_squared(struct optimizer *o, double *sum, double *comm_s, struct error *err)
+static int norm_squared(struct optimizer *o, double *sum, struct error *err)
 {
     struct device *d = model_device(o->model);
     const struct kernel_ops *k = d->kernels;
@@ -279,12 +279,7 @@ static int norm_squared(struct optimizer *o, double *sum, double *comm_s, struct
                            err))
             return -err->code;
     *sum = part[0] + part[1] + part[2];
-    if (o->world == 1)
-        return 0;
-    double start = clock_mono_s();
-    int rc = comm_all_reduce_sum_f64(o->comm, sum, 1, err);
-    *comm_s += clock_mono_s() - start;
-    return rc;
+    return o->world == 1 ? 0 : comm_all_reduce_sum_f64(o->comm, sum, 1, err);
 }
 
 static int update_adam(struct optimizer *o, double lr_multiplier, double grad_scale,
@@ -332,15 +327,14 @@ static int update_muon(struct optimizer *o, double lr_multiplier, double momentu
 }
 
 /* *norm: of the averaged gradient, -1 where it is not wanted; *scale: average and clip. */
-static int grad_factor(struct optimizer *o, double *norm, double *scale, double *comm_s,
-                       struct error *err)
+static int grad_factor(struct optimizer *o, double *norm, double *scale, struct error *err)
 {
     *norm = -1;
     *scale = 1.0 / o->world;
     if (o->config.grad_clip <= 0 && !o->config.always_norm)
         return 0;
     double sum;
-    if (norm_squared(o, &sum, comm_s, err))
+    if (norm_squared(o, &sum, err))
         return -err->code;
     *norm = sqrt(sum) / o->world;
     if (o->config.grad_clip > 0)
@@ -348,14 +342,11 @@ static int grad_factor(struct optimizer *o, double *norm, double *scale, double 
     return 0;
 }
 
-int optimizer_step(struct optimizer *o, double lr_multiplier, double muon_momentum,
-                   double *grad_norm, double *comm_s, struct error *err)
+static int step(struct optimizer *o, double lr_multiplier, double muon_momentum, double *grad_norm,
+                struct error *err)
 {
-    double scale, start = clock_mono_s();
-    if (o->world > 1 && reduce(o, err))
-        return -err->code;
-    *comm_s = clock_mono_s() - start;
-    if (grad_factor(o, grad_norm, &scale, comm_s, err))
+    double scale;
+    if ((o->world > 1 && reduce(o, err)) || grad_factor(o, grad_norm, &scale, err))
         return -err->code;
     if (!isfinite(*grad_norm))
         return 0; /* the same on all ranks: the weights stay as they were */
@@ -363,11 +354,18 @@ int optimizer_step(struct optimizer *o, double lr_multiplier, double muon_moment
         update_adam(o, lr_multiplier, scale, err))
         return -err->code;
     o->step++;
-    start = clock_mono_s();
-    if (o->world > 1 && gather(o, err))
+    if ((o->world > 1 && gather(o, err)) || model_weights_changed(o->model, err))
         return -err->code;
-    *comm_s += clock_mono_s() - start;
-    return model_weights_changed(o->model, err);
+    return o->world > 1 ? comm_wait(o->comm, err) : 0;
+}
+
+int optimizer_step(struct optimizer *o, double lr_multiplier, double muon_momentum,
+                   double *grad_norm, double *comm_s, struct error *err)
+{
+    double before = o->comm ? comm_time_s(o->comm) : 0;
+    int rc = step(o, lr_multiplier, muon_momentum, grad_norm, err);
+    *comm_s = o->comm ? comm_time_s(o->comm) - before : 0;
+    return rc;
 }
 
 /* ---- state and schedules -------------------------------------------------------------------- */

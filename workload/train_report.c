@@ -156,6 +156,7 @@ static void put_device(const struct train *t, json_t *obj)
     json_put_str(obj, "dtype", info.dtype);
     json_put_int(obj, "threads", t->run->threads);
     json_put_str(obj, "comm_backend", comm_backend(t->run->comm));
+    json_put(obj, "comm", comm_describe(t->run->comm));
     json_put_int(obj, "world", comm_world(t->run->comm));
     if (t->peak_flops > 0)
         json_put_f64(obj, "peak_flops_per_rank", t->peak_flops);
