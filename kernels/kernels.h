@@ -49,7 +49,8 @@ struct device_info {
 
 struct device_memory {
     int64_t total_bytes, available_bytes; /* -1: unknown */
-    char limit[96]; /* what sets the bound: "MemAvailable", "cgroup memory.max of /a/b" */
+    int64_t peak_bytes; /* most that this process had allocated on the device; -1: not counted */
+    char limit[96];     /* what sets the bound: "MemAvailable", "cgroup memory.max of /a/b" */
 };
 
 struct device_ops {

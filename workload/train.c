@@ -21,29 +21,22 @@ double train_lr_multiplier(const struct train *t)
                                   o->final_lr_frac);
 }
 
-/* Gradients of all micro-batches of this rank; *loss is the sum of their mean losses. */
+/* Queues the work of all micro-batches of this rank; *loss is the sum of their mean losses. */
 static int accumulate(struct train *t, struct step_record *r, double *loss, struct error *err)
 {
-    double now = clock_mono_s();
     for (int64_t i = 0; i < t->accumulation; i++) {
-        double before = now, micro_loss;
+        double before = clock_mono_s(), micro_loss;
         if (loader_next(t->loader, t->inputs, t->targets, err))
             return -err->code;
-        now = clock_mono_s();
-        r->data_wait_s += now - before;
-        before = now;
-        if (model_forward(t->model, t->inputs, t->targets, t->B, t->T, &micro_loss, err))
+        r->data_wait_s += clock_mono_s() - before;
+        if (step_clock_mark(&t->clock, i, MARK_FORWARD, err) ||
+            model_forward(t->model, t->inputs, t->targets, t->B, t->T, &micro_loss, err) ||
+            step_clock_mark(&t->clock, i, MARK_BACKWARD, err) || model_backward(t->model, err) ||
+            step_clock_mark(&t->clock, i, MARK_END, err))
             return -err->code;
         *loss += micro_loss;
-        now = clock_mono_s();
-        r->fwd_s += now - before;
-        before = now;
-        if (model_backward(t->model, err) || t->run->device->ops->sync(t->run->device, err))
-            return -err->code;
-        now = clock_mono_s();
-        r->bwd_s += now - before;
     }
-    return 0;
+    return step_clock_read(&t->clock, &r->fwd_s, &r->bwd_s, err);
 }
 
 /* The mean loss over the batch of all ranks and, in the same all-reduce, whether some rank got a

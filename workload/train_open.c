@@ -204,7 +204,9 @@ static int make_model(struct train *t, struct error *err)
     model_set_grad_scale(t->model, 1.0 / (double)t->accumulation);
     if (model_init_weights(t->model, (uint64_t)o->seed, err))
         return -err->code;
-    return optimizer_create(&t->optimizer, t->model, t->run->comm, &config, err);
+    if (optimizer_create(&t->optimizer, t->model, t->run->comm, &config, err))
+        return -err->code;
+    return step_clock_open(&t->clock, t->run->device, t->accumulation, err);
 }
 
 static int restore(struct train *t, const char *checkpoint, const struct checkpoint_meta *meta,
@@ -275,6 +277,7 @@ int train_open(struct train *t, struct run *run, const struct train_options *opt
 
 void train_close(struct train *t)
 {
+    step_clock_close(&t->clock);
     if (t->optimizer)
         optimizer_free(t->optimizer);
     if (t->model)

@@ -11,8 +11,7 @@
 const struct option_spec train_option_specs[] = {
     OPTION("run", 0, OPT_STRING, run, "dummy", 0, 0, "NAME",
            "name of the run, kept with its results"),
-    OPTION("device-type", 0, OPT_STRING, device_type, "", 0, 0, "TYPE",
-           "cpu or cuda; empty: cpu"),
+    OPTION("device-type", 0, OPT_STRING, device_type, "", 0, 0, "TYPE", "cpu or cuda; empty: cpu"),
     OPTION("depth", 0, OPT_INT, depth, "20", 1, 1024, "N",
            "layers; width and heads follow from it"),
     OPTION("max-seq-len", 0, OPT_INT, max_seq_len, "2048", 1, 1 << 20, "T", "sequence length"),

@@ -7,6 +7,7 @@
 #include "workload/evaluate.h"
 #include "workload/model.h"
 #include "workload/optimizer.h"
+#include "workload/step_clock.h"
 #include "workload/tokenizer.h"
 #include "workload/train.h"
 
@@ -26,6 +27,7 @@ struct train {
     struct model *model;
     struct optimizer *optimizer;
     int32_t *inputs, *targets; /* B*T */
+    struct step_clock clock;
     /* where it is */
     int64_t first_step;  /* 0, or the step resumed from */
     int64_t step;        /* updates made */

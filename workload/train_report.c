@@ -228,7 +228,11 @@ int train_summary(struct train *t, struct error *err)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    double peak_mib = (double)usage.ru_maxrss / 1024; /* Linux counts kibibytes */
+    struct device_memory memory;
+    t->run->device->ops->memory(t->run->device, &memory);
+    /* as upstream: the device's where it counts, else the process's (Linux counts kibibytes) */
+    double peak_mib = memory.peak_bytes >= 0 ? (double)memory.peak_bytes / 1048576
+                                             : (double)usage.ru_maxrss / 1024;
     json_t *obj = json_object();
     json_put_int(obj, "steps", t->step - t->first_step);
     json_put_f64(obj, "training_time_s", t->total_time_s);
@@ -237,6 +241,10 @@ int train_summary(struct train *t, struct error *err)
     else
         json_put_null(obj, "min_val_bpb", "not evaluated in bits per byte");
     json_put_int(obj, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    if (memory.peak_bytes >= 0)
+        json_put_int(obj, "peak_device_bytes", memory.peak_bytes);
+    else
+        json_put_null(obj, "peak_device_bytes", "the device's memory is the process's");
     if (events_put(t->run->events, EVENT_SUMMARY, obj, err) ||
         run_print(t->run, err, "Peak memory usage: %.2fMiB\nTotal training time: %.2fm\n", peak_mib,
                   t->total_time_s / 60))

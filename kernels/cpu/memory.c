@@ -96,7 +96,7 @@ static void cgroups(struct device_memory *out)
 
 void cpu_memory(struct device_memory *out)
 {
-    *out = (struct device_memory){.total_bytes = -1, .available_bytes = -1};
+    *out = (struct device_memory){.total_bytes = -1, .available_bytes = -1, .peak_bytes = -1};
     auto_str text = STR_INIT;
     if (fs_sys_read("/proc/meminfo", &text)) {
         int64_t total = field(text.data, "MemTotal:");

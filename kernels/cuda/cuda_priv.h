@@ -24,6 +24,8 @@ extern "C" {
 
 enum { CUDA_EXIT_DEVICE = 4, CUDA_EXIT_OOM = 9 }; /* NANOCHAT_EXIT_* of common/protocol.h */
 
+enum { STAGING_SLOTS = 4, STAGING_BYTES = 1 << 20 };
+
 struct gemm_cache;
 struct sdpa_cache;
 struct fuse_cache;
@@ -42,8 +44,12 @@ struct cuda_state {
 #endif
     void *scratch; /* grows at first use, never inside a step that ran before */
     size_t scratch_bytes;
-    double *host_scalar;     /* pinned */
-    int64_t workspace_bytes; /* as last told to the model: what muon may use of ws */
+    double *host_scalar;          /* pinned */
+    void *staging[STAGING_SLOTS]; /* pinned, for small copies to the device */
+    cudaEvent_t slot_free[STAGING_SLOTS];
+    int next_slot;
+    int64_t used_bytes, peak_bytes; /* of all that was allocated here */
+    int64_t workspace_bytes;        /* as last told to the model: what muon may use of ws */
     bool deterministic;
     bool own_attention; /* --attention own */
 };

@@ -26,16 +26,25 @@ int cuda_failed(struct error *err, cudaError_t rc, const char *what)
     return error_set(err, code, "CUDA: %s: %s", what, cudaGetErrorString(rc));
 }
 
+static void count_bytes(struct cuda_state *s, int64_t bytes)
+{
+    s->used_bytes += bytes;
+    if (s->used_bytes > s->peak_bytes)
+        s->peak_bytes = s->used_bytes;
+}
+
 int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *err)
 {
     if (bytes > s->scratch_bytes) {
         /* kernels in flight may still use the old one */
         CUDA_TRY(cudaStreamSynchronize(s->stream), err);
         cudaFree(s->scratch);
+        count_bytes(s, -(int64_t)s->scratch_bytes);
         s->scratch = nullptr;
         s->scratch_bytes = 0;
         CUDA_TRY(cudaMalloc(&s->scratch, bytes), err);
         s->scratch_bytes = bytes;
+        count_bytes(s, (int64_t)bytes);
     }
     *out = s->scratch;
     return 0;
@@ -62,6 +71,11 @@ static void close_state(struct cuda_state *s)
     cudaFree(s->lt_workspace);
     cudaFree(s->scratch);
     cudaFreeHost(s->host_scalar);
+    for (int i = 0; i < STAGING_SLOTS; i++) {
+        cudaFreeHost(s->staging[i]);
+        if (s->slot_free[i])
+            cudaEventDestroy(s->slot_free[i]);
+    }
     if (s->stream)
         cudaStreamDestroy(s->stream);
     delete s;
@@ -72,6 +86,7 @@ static int open_libraries(struct cuda_state *s, struct error *err)
     if (cublasLtCreate(&s->lt) != CUBLAS_STATUS_SUCCESS)
         return error_set(err, CUDA_EXIT_DEVICE, "cublasLt cannot be opened");
     CUDA_TRY(cudaMalloc(&s->lt_workspace, LT_WORKSPACE_BYTES), err);
+    count_bytes(s, (int64_t)LT_WORKSPACE_BYTES);
 #ifdef HAVE_CUDNN
     if (cudnnCreate(&s->dnn) != CUDNN_STATUS_SUCCESS)
         return error_set(err, CUDA_EXIT_DEVICE, "cuDNN cannot be opened");
@@ -101,6 +116,10 @@ static int open_state(struct cuda_state *s, const struct device_config *config, 
                          s->properties.name, s->properties.major, s->properties.minor);
     CUDA_TRY(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), err);
     CUDA_TRY(cudaMallocHost((void **)&s->host_scalar, 64), err);
+    for (int i = 0; i < STAGING_SLOTS; i++) {
+        CUDA_TRY(cudaMallocHost(&s->staging[i], STAGING_BYTES), err);
+        CUDA_TRY(cudaEventCreateWithFlags(&s->slot_free[i], cudaEventDisableTiming), err);
+    }
     return open_libraries(s, err);
 }
 
@@ -161,9 +180,9 @@ static void info_f32(struct device *d, struct device_info *out)
 static void cuda_memory(struct device *d, struct device_memory *out)
 {
     size_t available = 0, total = 0;
-    (void)d;
     memset(out, 0, sizeof *out);
     out->total_bytes = out->available_bytes = -1;
+    out->peak_bytes = cuda_state_of(d)->peak_bytes;
     if (cudaMemGetInfo(&available, &total) == cudaSuccess) {
         out->total_bytes = (int64_t)total;
         out->available_bytes = (int64_t)available;
@@ -182,14 +201,14 @@ static int cuda_alloc(struct device *d, void **out, int64_t bytes, const char *w
         return error_set(err, CUDA_EXIT_OOM, "%s: cannot allocate %.1f MiB on the GPU", what,
                          (double)bytes / 1048576.0);
     }
+    count_bytes(s, bytes);
     CUDA_TRY(cudaMemsetAsync(*out, 0, (size_t)bytes, s->stream), err);
     return 0;
 }
 
 static void cuda_free(struct device *d, void *p, int64_t bytes)
 {
-    (void)d;
-    (void)bytes;
+    count_bytes(cuda_state_of(d), -bytes);
     cudaFree(p);
 }
 
@@ -199,12 +218,24 @@ static int cuda_zero(struct device *d, void *p, int64_t bytes, struct error *err
     return 0;
 }
 
+/* From pageable memory the driver would wait for the stream before it copies; a pinned slot lets
+ * the host go on. A slot is free again when the copy out of it is done. */
 static int cuda_to_device(struct device *d, void *dst, const void *src, int64_t bytes,
                           struct error *err)
 {
+    struct cuda_state *s = cuda_state_of(d);
+    if (bytes > (int64_t)STAGING_BYTES) {
+        CUDA_TRY(cudaMemcpyAsync(dst, src, (size_t)bytes, cudaMemcpyHostToDevice, s->stream), err);
+        return 0;
+    }
+    const int slot = s->next_slot;
+    s->next_slot = (slot + 1) % STAGING_SLOTS;
+    CUDA_TRY(cudaEventSynchronize(s->slot_free[slot]), err);
+    memcpy(s->staging[slot], src, (size_t)bytes);
     CUDA_TRY(
-        cudaMemcpyAsync(dst, src, (size_t)bytes, cudaMemcpyHostToDevice, cuda_state_of(d)->stream),
+        cudaMemcpyAsync(dst, s->staging[slot], (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
         err);
+    CUDA_TRY(cudaEventRecord(s->slot_free[slot], s->stream), err);
     return 0;
 }
 

@@ -212,7 +212,7 @@ template <typename T> __global__ void softcap_kernel(float *out, const T *x, int
 
 int64_t head_chunk_rows(int64_t rows, int64_t V)
 {
-    const int64_t elements = (int64_t)8192 * 65536; /* 1 GiB of bfloat16 */
+    const int64_t elements = (int64_t)4096 * 65536; /* 512 MiB of bfloat16 */
     int64_t chunk = elements / (V > 0 ? V : 1);
     chunk = chunk >= 128 ? chunk / 128 * 128 : 128;
     return chunk < rows ? chunk : rows;
