@@ -189,7 +189,8 @@ int norm_ops<T>::norm_bwd(struct device *d, void *dx, const void *dxn, const voi
 
 /* ---- embedding backward ---------------------------------------------------------------------
  * Rows are sorted by token (stably), then one block sums the rows of one token in their order: no
- * atomics, the same bits every time. First each row's own gradient factor: mean(x·dx), x = e·r. */
+ * atomics, the same bits every time. All rows of a token share e and r, so that
+ * Σ r·(dx − x·mean(x·dx)) with x = e·r is r·(s − e·r²·<s, e>/C), s = Σ dx: one pass over dx. */
 __global__ void iota_kernel(int32_t *out, int n)
 {
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -197,52 +198,98 @@ __global__ void iota_kernel(int32_t *out, int n)
         out[i] = i;
 }
 
-template <typename T>
-__global__ void embed_dot_kernel(float *dots, const T *dx, const T *wte, const float *rstd,
-                                 const int32_t *tokens, int64_t rows, int C)
+/* One past the last row of the token at `start`. */
+__device__ inline int find_end(const int32_t *sorted_tokens, int start, int rows)
 {
-    const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
-    const int lane = threadIdx.x & 31;
-    if (row >= rows)
-        return;
-    const T *e = wte + (int64_t)tokens[row] * C;
-    float dot = 0.0f;
-    for (int i = lane; i < C; i += 32)
-        dot += to_float(dx[row * C + i]) * to_float(e[i]);
-    dot = warp_sum(dot);
-    if (lane == 0)
-        dots[row] = dot * rstd[row] / (float)C;
-}
-
-template <typename T>
-__global__ void embed_bwd_kernel(float *dwte, const T *dx, const T *wte, const float *rstd,
-                                 const float *dots, const int32_t *sorted_tokens,
-                                 const int32_t *order, int rows, int C)
-{
-    const int start = (int)blockIdx.x;
     const int32_t token = sorted_tokens[start];
-    if (start > 0 && sorted_tokens[start - 1] == token)
-        return;     /* not the first row of its token */
-    int end = rows; /* one past its last row, so that the loop below has no test to wait for */
-    for (int low = start + 1; low < end;) {
+    int low = start + 1, end = rows;
+    if (low < rows && sorted_tokens[low] != token)
+        return low; /* most tokens come once */
+    while (low < end) {
         const int middle = low + (end - low) / 2;
         if (sorted_tokens[middle] == token)
             low = middle + 1;
         else
             end = middle;
     }
-    /* All rows of a token share e and so r: Σ r·(dx − e·r·dot) = r·(Σ dx − e·r·Σ dot). */
-    const float r = rstd[order[start]];
-    for (int i = (int)threadIdx.x; i < C; i += (int)blockDim.x) {
-        float sum = 0.0f, dot = 0.0f;
-#pragma unroll 8
+    return end;
+}
+
+/* N elements a thread and turn; a row of up to blockDim x N x TURNS elements stays in registers. */
+template <typename T, int N, int TURNS>
+__global__ void embed_bwd_kernel(float *dwte, const T *__restrict__ dx, const T *__restrict__ wte,
+                                 const float *__restrict__ rstd,
+                                 const int32_t *__restrict__ sorted_tokens,
+                                 const int32_t *__restrict__ order, int rows, int C)
+{
+    __shared__ float shared[33];
+    const int start = (int)blockIdx.x;
+    const int32_t token = sorted_tokens[start];
+    if (start > 0 && sorted_tokens[start - 1] == token)
+        return; /* not the first row of its token */
+    const int end = find_end(sorted_tokens, start, rows);
+    float sum[TURNS][N], dot = 0.0f;
+#pragma unroll
+    for (int t = 0; t < TURNS; t++) {
+        const int i = (t * (int)blockDim.x + (int)threadIdx.x) * N;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            sum[t][k] = 0.0f;
+        if (i >= C)
+            continue;
+#pragma unroll 4
         for (int j = start; j < end; j++) {
-            const int64_t row = order[j];
-            sum += to_float(dx[row * C + i]);
-            dot += dots[row];
+            const T *p = dx + (int64_t)order[j] * C + i;
+            if (N == pack<T>::n) {
+                pack<T> q;
+                q.load(p);
+#pragma unroll
+                for (int k = 0; k < N; k++)
+                    sum[t][k] += q.v[k];
+            } else {
+#pragma unroll
+                for (int k = 0; k < N; k++)
+                    sum[t][k] += to_float(p[k]);
+            }
         }
-        dwte[(int64_t)token * C + i] += r * (sum - to_float(wte[(int64_t)token * C + i]) * r * dot);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            dot += sum[t][k] * to_float(wte[(int64_t)token * C + i + k]);
     }
+    dot = block_sum(dot, shared);
+    const float r = rstd[order[start]], factor = r * r * dot / (float)C;
+#pragma unroll
+    for (int t = 0; t < TURNS; t++) {
+        const int i = (t * (int)blockDim.x + (int)threadIdx.x) * N;
+        if (i >= C)
+            continue;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const int64_t at = (int64_t)token * C + i + k;
+            dwte[at] += r * (sum[t][k] - to_float(wte[at]) * factor);
+        }
+    }
+}
+
+template <typename T>
+static int launch_embed_bwd(struct cuda_state *s, float *dwte, const T *dx, const T *wte,
+                            const float *rstd, const int32_t *sorted, const int32_t *order, int n,
+                            int C, struct error *err)
+{
+    constexpr int N = pack<T>::n;
+    if (C % N == 0 && C <= 256 * N)
+        embed_bwd_kernel<T, N, 1>
+            <<<(unsigned)n, (unsigned)((C / N + 31) / 32 * 32), 0, s->stream>>>(
+                dwte, dx, wte, rstd, sorted, order, n, C);
+    else if (C <= 256)
+        embed_bwd_kernel<T, 1, 1>
+            <<<(unsigned)n, 256, 0, s->stream>>>(dwte, dx, wte, rstd, sorted, order, n, C);
+    else if (C <= 8192)
+        embed_bwd_kernel<T, 1, 16>
+            <<<(unsigned)n, 512, 0, s->stream>>>(dwte, dx, wte, rstd, sorted, order, n, C);
+    else
+        return error_set(err, CUDA_EXIT_DEVICE, "a width of %d, expected at most 8192", C);
+    CUDA_LAUNCHED("embed_norm_bwd", err);
 }
 
 template <typename T>
@@ -259,21 +306,17 @@ int norm_ops<T>::embed_norm_bwd(struct device *d, float *dwte, const void *dx, c
              err);
     const size_t row_bytes = ((size_t)n * 4 + 255) & ~(size_t)255;
     void *scratch;
-    if (cuda_scratch(s, &scratch, 4 * row_bytes + sort_bytes, err))
+    if (cuda_scratch(s, &scratch, 3 * row_bytes + sort_bytes, err))
         return -err->code;
     char *base = (char *)scratch;
     int32_t *sorted = (int32_t *)base, *order = (int32_t *)(base + row_bytes);
     int32_t *iota = (int32_t *)(base + 2 * row_bytes);
-    float *dots = (float *)(base + 3 * row_bytes);
     iota_kernel<<<blocks_for(n, 256), 256, 0, s->stream>>>(iota, n);
-    CUDA_TRY(cub::DeviceRadixSort::SortPairs(base + 4 * row_bytes, sort_bytes, tokens, sorted, iota,
+    CUDA_TRY(cub::DeviceRadixSort::SortPairs(base + 3 * row_bytes, sort_bytes, tokens, sorted, iota,
                                              order, n, 0, 32, s->stream),
              err);
-    embed_dot_kernel<T><<<blocks_for(rows, WARPS), WARPS * 32, 0, s->stream>>>(
-        dots, (const T *)dx, (const T *)wte, rstd, tokens, rows, (int)C);
-    embed_bwd_kernel<T><<<(unsigned)n, 256, 0, s->stream>>>(dwte, (const T *)dx, (const T *)wte,
-                                                            rstd, dots, sorted, order, n, (int)C);
-    CUDA_LAUNCHED("embed_norm_bwd", err);
+    return launch_embed_bwd<T>(s, dwte, (const T *)dx, (const T *)wte, rstd, sorted, order, n,
+                               (int)C, err);
 }
 
 template struct norm_ops<float>;
