@@ -233,6 +233,15 @@ int comm_broadcast(struct comm *c, void *buf, int64_t bytes, int root, struct er
     return call_end(c, t, bytes, rc);
 }
 
+int comm_broadcast_f32(struct comm *c, float *buf, int64_t n, int root, struct error *err)
+{
+    int64_t bytes = n * (int64_t)sizeof *buf;
+    double t = call_begin(c, "broadcast");
+    int rc = c->ops->broadcast_f32 ? c->ops->broadcast_f32(c, buf, n, root, err)
+                                   : c->ops->broadcast(c, buf, bytes, root, err);
+    return queue_end(c, t, bytes, rc);
+}
+
 int comm_barrier(struct comm *c, struct error *err)
 {
     double t = call_begin(c, "barrier");

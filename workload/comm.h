@@ -61,6 +61,8 @@ struct comm_ops {
     int (*reduce_scatter_sum)(struct comm *c, float *buf, const int64_t *counts, struct error *err);
     int (*all_gather)(struct comm *c, float *buf, const int64_t *counts, struct error *err);
     int (*broadcast)(struct comm *c, void *buf, int64_t bytes, int root, struct error *err);
+    /* As broadcast, of `float *` memory; NULL: broadcast does it. */
+    int (*broadcast_f32)(struct comm *c, float *buf, int64_t n, int root, struct error *err);
     int (*barrier)(struct comm *c, struct error *err);
     /* Calls on `float *` only queue; this waits and tells the observer. NULL: they are done when
      * they return. */
@@ -111,6 +113,7 @@ int comm_reduce_scatter_sum(struct comm *c, float *buf, const int64_t *counts, s
 /* In place; every rank contributes its own segment and receives the others. */
 int comm_all_gather(struct comm *c, float *buf, const int64_t *counts, struct error *err);
 int comm_broadcast(struct comm *c, void *buf, int64_t bytes, int root, struct error *err);
+int comm_broadcast_f32(struct comm *c, float *buf, int64_t n, int root, struct error *err);
 int comm_barrier(struct comm *c, struct error *err);
 /* Until all queued collectives are done, or a peer is lost. */
 int comm_wait(struct comm *c, struct error *err);

@@ -294,6 +294,12 @@ static int nccl_all_gather(struct comm *c, float *buf, const int64_t *counts, st
     return segments(c, COLLECTIVE_ALL_GATHER, buf, counts, err);
 }
 
+static int nccl_broadcast_f32(struct comm *c, float *buf, int64_t n, int root, struct error *err)
+{
+    const struct collective what = {.kind = COLLECTIVE_BROADCAST, .buf = buf, .n = n, .root = root};
+    return n ? queue(c, &what, err) : 0;
+}
+
 /* ---- the host's values ------------------------------------------------------------------------
  */
 
@@ -475,6 +481,7 @@ const struct comm_ops comm_nccl_ops = {
     .reduce_scatter_sum = nccl_reduce_scatter,
     .all_gather = nccl_all_gather,
     .broadcast = nccl_broadcast,
+    .broadcast_f32 = nccl_broadcast_f32,
     .barrier = nccl_barrier,
     .wait = nccl_wait,
     .describe = nccl_describe,

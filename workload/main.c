@@ -25,6 +25,11 @@ static const struct verb verbs[] = {
      "SIGTERM and SIGINT end the run after the step in progress (exit 8)."},
     {"base-loss", cmd_base_loss, base_loss_option_specs, "",
      "loss and bits per byte of a trained base model on both splits, and samples", NULL},
+    {"comm-perf", cmd_comm_perf, comm_perf_option_specs, "", "measure the collectives alone",
+     "By nccl-tests' conventions: the size is a rank's buffer for all_reduce and broadcast, the\n"
+     "whole for reduce_scatter and all_gather; algbw is size/time, busbw what that is on the bus\n"
+     "(no such with one rank). float32, in place; every element is compared with an exact sum.\n"
+     "`nanochat launch --nproc-per-node=N -- comm-perf ...` measures between N ranks."},
     {"info", cmd_info, info_option_specs, "", "what this build and this machine have", NULL},
     {"launch", cmd_launch, launch_options, "-- VERB [ARGUMENT...]",
      "start the ranks of a node and end them together",

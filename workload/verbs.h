@@ -16,6 +16,8 @@ extern const struct option_spec train_option_specs[]; /* base-train's */
 int cmd_base_train(int argc, char **argv);
 extern const struct option_spec base_loss_option_specs[];
 int cmd_base_loss(int argc, char **argv);
+extern const struct option_spec comm_perf_option_specs[];
+int cmd_comm_perf(int argc, char **argv);
 extern const struct option_spec info_option_specs[];
 int cmd_info(int argc, char **argv);
 
