@@ -277,7 +277,7 @@ static void complain_kind(struct loader *l, const char *path, const char *kind)
     const char *names[32];
     size_t n = 0;
     auto_str list = STR_INIT;
-    for (; runtime_registry[n] && n < 32; n++) {
+    for (; n < 32 && runtime_registry[n]; n++) {
         names[n] = runtime_registry[n]->name;
         str_appendf(&list, "%s%s", n ? ", " : "", names[n]);
     }

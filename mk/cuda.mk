@@ -20,8 +20,13 @@ CUDA_CUDNN := $(if $(call cuda_header,cudnn_backend.h),$(call cuda_library,cudnn
 CUDA_NCCL := $(call cuda_header,nccl.h)
 CUDA_CUBLASLT := $(if $(call cuda_header,cublasLt.h),$(call cuda_library,cublasLt))
 CUDA_CUDART := $(call cuda_library,cudart)
-ifeq ($(and $(CUDA_CUBLASLT),$(CUDA_CUDART)),)
+ifneq ($(word 2,$(NVCC_PATH)),)
+CUDA_WHY := the path of nvcc has a space in it; give a link without one
+CUDA_CUBLASLT :=
+else ifeq ($(and $(CUDA_CUBLASLT),$(CUDA_CUDART)),)
 CUDA_WHY := cublasLt or cudart not found below $(CUDA_HOME)
+endif
+ifeq ($(and $(CUDA_CUBLASLT),$(CUDA_CUDART)),)
 ifeq ($(CUDA),1)
 $(error CUDA=1 but $(CUDA_WHY))
 endif

@@ -33,7 +33,7 @@ struct fuse_cache;
 struct cuda_state {
     int index;
     cudaStream_t stream;
-    cudaDeviceProp properties;
+    struct cudaDeviceProp properties;
     cublasLtHandle_t lt;
     void *lt_workspace;
     struct gemm_cache *gemms;

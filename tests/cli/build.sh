@@ -1,0 +1,72 @@
+# The build finds out what a machine has, says it in a line, and never needs a GPU.
+# Each case runs make in a copy of the tree with its own PATH, and only asks for its plan (-n).
+# shellcheck source=tests/cli/lib.sh
+. tests/cli/lib.sh
+unset MAKEFLAGS MFLAGS MAKELEVEL CUDA CUDA_HOME # of the make that runs the tests
+
+# A PATH without nvcc: links to every program that the build needs.
+mkdir -p "$T/bin"
+for p in bash sh make cc gcc ar pkg-config python3 printf sed find cmp mkdir rm cat echo readlink \
+    dirname basename uname nproc head tail grep awk tr sort ld as install ls test env; do
+    q=$(type -P "$p") && ln -sf "$q" "$T/bin/$p"
+done
+build() { # PATH is the first argument, the rest goes to make
+    local path=$1
+    shift
+    run env PATH="$path" make --no-print-directory BUILD="$T/build" BIN="$T/build/bin" "$@"
+}
+
+build "$T/bin" -n programs
+equal "make without nvcc has a plan" $? 0
+match "it says so in one line" "CUDA.*nvcc not found" "$OUT"
+no_match "nothing CUDA is built" 'nanochat-cuda\.so' "$OUT"
+
+build "$T/bin" CUDA=1 -n programs
+equal "CUDA=1 without nvcc is an error of make" $? 2
+match "it says what is missing" 'CUDA=1 but nvcc was not found' "$ERR"
+
+build "$PATH" CUDA=0 -n programs
+equal "CUDA=0 has a plan" $? 0
+match "CUDA=0 is said" 'CUDA.*CUDA=0' "$OUT"
+no_match "CUDA=0 never calls nvcc" 'nvcc -|nvcc" -' "$OUT"
+
+# A toolkit that records its calls, and no GPU.
+make_toolkit() {
+    mkdir -p "$1/bin" "$1/include" "$1/lib64"
+    cat >"$1/bin/nvcc" <<'SH'
+#!/bin/sh
+echo "$@" >>"$NVCC_LOG"
+while [ $# -gt 0 ]; do
+    if [ "$1" = -o ]; then : >"$2"; fi
+    shift
+done
+SH
+    chmod +x "$1/bin/nvcc"
+    touch "$1/include/cublasLt.h" "$1/lib64/libcublasLt.so" "$1/lib64/libcudart.so"
+}
+printf '#!/bin/sh\ntouch "$SMI_LOG"\n' >"$T/bin/nvidia-smi"
+chmod +x "$T/bin/nvidia-smi"
+export NVCC_LOG=$T/nvcc.log SMI_LOG=$T/smi.log
+make_toolkit "$T/toolkit"
+build "$T/toolkit/bin:$T/bin" "$T/build/cuda/kernels/cuda/norm.o"
+match "without a GPU it builds for the default architectures" 'compute_80.*sm_80.*compute_90.*sm_90' "$NVCC_LOG"
+build "$T/toolkit/bin:$T/bin" CUDA_ARCHS=86 -B "$T/build/cuda/kernels/cuda/norm.o"
+match "CUDA_ARCHS chooses others" 'sm_86' "$NVCC_LOG"
+if [ -e "$SMI_LOG" ]; then not_ok "the build never asks nvidia-smi" "it was called"; else
+    ok "the build never asks nvidia-smi"
+fi
+
+# make cannot hold a path with a space: said, and the rest still builds.
+make_toolkit "$T/my toolkit"
+build "$T/my toolkit/bin:$T/bin" -n programs
+equal "a toolkit in a folder with a space does not break the build" $? 0
+match "it is said" 'CUDA.*has a space in it' "$OUT"
+build "$T/my toolkit/bin:$T/bin" CUDA=1 -n programs
+equal "with CUDA=1 it is an error" $? 2
+match "that tells the way out" 'has a space in it; give a link' "$ERR"
+
+for target in test quickstart lint bench asan fuzz install clean; do
+    run make -s help
+    match "make help tells of make $target" "^make $target( |$)" "$OUT"
+done
+finish
