@@ -21,6 +21,7 @@ struct base_loss_options {
     int64_t device_batch_size, split_tokens, model_step;
     char *checkpoint_dir, *data_source, *data, *tokenizer;
     int64_t val_every, val_files, seed, threads;
+    char *comm;
     double comm_timeout_s;
     bool samples;
 };
@@ -57,6 +58,8 @@ const struct option_spec base_loss_option_specs[] = {
            "of synthetic data; -1: as it was in training"),
     OPTION("threads", OPT_INT, threads, "0", 0, 1 << 16, "N",
            "threads of a rank; 0: OMP_NUM_THREADS, else a rank's share of the usable CPUs"),
+    OPTION("comm", OPT_CHOICE, comm, "auto", 0, 0, "auto|shm|tcp",
+           "how ranks talk on the CPU: shared memory of one node, or TCP"),
     OPTION("comm-timeout", OPT_DURATION, comm_timeout_s, "60s", 0, 0, "DUR",
            "how long a rank waits for another one in a collective"),
     OPTION("samples", OPT_BOOL, samples, "true", 0, 0, NULL,
@@ -220,6 +223,7 @@ static int base_loss_run(struct base_loss *b, struct error *err)
     const struct base_loss_options *o = b->options;
     const struct run_config config = {.device_type = o->device_type,
                                       .threads = (int)o->threads,
+                                      .comm = o->comm,
                                       .comm_timeout_s = o->comm_timeout_s};
     static const struct {
         enum split split;

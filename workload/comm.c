@@ -27,28 +27,54 @@ void comm_make_id(char out[static COMM_ID_MAX])
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* NULL and an error where nothing connects these ranks. */
-static const struct comm_ops *choose(const struct comm_config *config, struct error *err)
+void comm_where(const struct comm *c, char out[static COMM_WHERE_MAX])
+{
+    if (c->step >= 0)
+        snprintf(out, COMM_WHERE_MAX, "%s of step %lld", c->op, (long long)c->step);
+    else
+        snprintf(out, COMM_WHERE_MAX, "%s before the first step", c->op);
+}
+
+/* Buffers of a device that is not the CPU. */
+static const struct comm_ops *choose_device(const struct comm_config *config, const char *wanted,
+                                            struct error *err)
 {
     const struct device *d = config->device;
-    if (config->world == 1)
-        return &comm_self_ops;
-    if (d && d->collectives)
-        return &comm_nccl_ops;
-    if (d && strcmp(d->ops->name, "cpu") != 0) {
+    if (strcmp(wanted, "auto") != 0) {
+        error_set(err, NANOCHAT_EXIT_USAGE,
+                  "--comm=%s is for buffers of the CPU, expected auto on %s", wanted, d->ops->name);
+    } else if (!d->collectives) {
         error_set(err, NANOCHAT_EXIT_DEVICE,
                   "%d ranks on %s, but this build has no collectives between its devices",
                   config->world, d->ops->name);
         error_hint(err, "build where nccl.h is found (make CUDA=1 prints what it found)");
-        return NULL;
     }
-    if (config->local_world == config->world)
-        return &comm_shm_ops;
-    error_set(err, NANOCHAT_EXIT_PLAN,
-              "%d of %d ranks are on this node, but the shm communicator connects the ranks of one "
-              "node only",
-              config->local_world, config->world);
-    return NULL;
+    return err->code ? NULL : &comm_nccl_ops;
+}
+
+/* By name, or the fastest that reaches all ranks; NULL and an error where nothing connects them. */
+static const struct comm_ops *choose(const struct comm_config *config, struct error *err)
+{
+    const struct device *d = config->device;
+    const char *wanted = config->backend ? config->backend : "auto";
+    const bool one_node = config->local_world == config->world;
+    if (config->world == 1)
+        return &comm_self_ops;
+    if (d && (d->collectives || strcmp(d->ops->name, "cpu") != 0))
+        return choose_device(config, wanted, err);
+    if (!strcmp(wanted, "auto"))
+        return one_node ? &comm_shm_ops : &comm_tcp_ops;
+    if (!strcmp(wanted, "tcp"))
+        return &comm_tcp_ops;
+    if (strcmp(wanted, "shm") != 0)
+        error_set(err, NANOCHAT_EXIT_USAGE, "communicator \"%s\", expected auto, shm or tcp",
+                  wanted);
+    else if (!one_node)
+        error_set(err, NANOCHAT_EXIT_PLAN,
+                  "%d of %d ranks are on this node, but the shm communicator connects the ranks of "
+                  "one node only; tcp connects several nodes",
+                  config->local_world, config->world);
+    return err->code ? NULL : &comm_shm_ops;
 }
 
 int comm_open(struct comm **out, const struct comm_config *config, struct error *err)

@@ -15,8 +15,8 @@
  * Segments: reduce_scatter and all_gather take counts[world] (elements owned by each rank, summing
  * to the buffer's length), so that nothing is ever padded to a multiple of the world size.
  *
- * Back ends: `self` (one rank), `shm` (one node, host memory), `nccl` (GPUs). Others fill struct
- * comm_ops. */
+ * Back ends: `self` (one rank), `shm` (one node, host memory), `tcp` (any nodes, host memory),
+ * `nccl` (GPUs). Others fill struct comm_ops. */
 #ifndef WORKLOAD_COMM_H
 #define WORKLOAD_COMM_H
 
@@ -46,7 +46,9 @@ struct comm_config {
     int rank, world;
     int local_rank, local_world;
     const char *master_addr; /* NULL: 127.0.0.1 */
-    int master_port;         /* names the run on this node together with master_addr */
+    int master_port;         /* names the run on this node together with master_addr; tcp: where
+                                rank 0 listens */
+    const char *backend;     /* "auto" (NULL), "shm", "tcp" */
     double timeout_s;        /* deadline of every call; 0: 60 */
     int64_t max_elements;    /* longest buffer that is usual; 0: unknown. Only bounds the staging
                                 area: longer buffers go through it in pieces */
@@ -74,11 +76,12 @@ struct comm_ops {
 /* RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (or SLURM_*) into
  * config; without them one rank. Contradictory values are NANOCHAT_EXIT_USAGE. */
 int comm_config_from_env(struct comm_config *config, struct error *err);
-/* Open: `self` for a world of 1, `nccl` for a device with collectives of its own, else `shm`. The
- * first collective is made here, so that a rank that
- * never arrives is found now. Ranks on several nodes are NANOCHAT_EXIT_PLAN with shm, a device
- * without collectives is NANOCHAT_EXIT_DEVICE; a /dev/shm that is too small is NANOCHAT_EXIT_PEER
- * with the needed and the available bytes. */
+/* Open: `self` for a world of 1, `nccl` for a device with collectives of its own, else as
+ * config->backend says; auto is `shm` for one node and `tcp` for several. The first collective is
+ * made here, so that a rank that never arrives is found now. shm for ranks on several nodes is
+ * NANOCHAT_EXIT_PLAN, a device without collectives NANOCHAT_EXIT_DEVICE; a /dev/shm that is too
+ * small is NANOCHAT_EXIT_PEER with the needed and the available bytes; a name of rank 0's node that
+ * cannot be resolved, or a port that is taken, is NANOCHAT_EXIT_PEER too. */
 int comm_open(struct comm **out, const struct comm_config *config, struct error *err);
 void comm_close(struct comm *c); /* NULL is fine; leaves no shared-memory segment */
 

@@ -27,6 +27,18 @@ extern const struct comm_ops comm_nccl_ops; /* any device with struct collective
 
 /* For back ends with `wait`: a queued collective is done (or lost); tells the observer. */
 void comm_report(const struct comm *c, const struct comm_record *record);
+extern const struct comm_ops comm_tcp_ops;
+
+/* "all_reduce of step 3": where a call failed. */
+#define COMM_WHERE_MAX 64
+void comm_where(const struct comm *c, char out[static COMM_WHERE_MAX]);
+/* NaN wins, or a maximum would depend on the rank that has it. */
+static inline double comm_combine(double a, double b, bool max)
+{
+    if (!max)
+        return a + b;
+    return a != a || a > b ? a : b;
+}
 
 /* 128 bits from the kernel's random source, as text. */
 void comm_make_id(char out[static COMM_ID_MAX]);

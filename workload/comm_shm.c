@@ -183,13 +183,6 @@ static int shm_all_reduce(struct comm *c, float *buf, int64_t n, struct error *e
     return reduce_large(c, buf, n, err);
 }
 
-static double combine(double a, double b, bool max)
-{
-    if (!max)
-        return a + b;
-    return a != a || a > b ? a : b; /* NaN wins, or it would depend on the rank that has it */
-}
-
 static int shm_all_reduce_f64(struct comm *c, double *buf, int64_t n, bool max, struct error *err)
 {
     struct shm *s = c->priv;
@@ -203,7 +196,7 @@ static int shm_all_reduce_f64(struct comm *c, double *buf, int64_t n, bool max, 
         for (int64_t i = 0; i < m; i++) {
             double acc = ((const double *)shm_stage(s, 0, meeting))[i];
             for (int r = 1; r < c->config.world; r++)
-                acc = combine(acc, ((const double *)shm_stage(s, r, meeting))[i], max);
+                acc = comm_combine(acc, ((const double *)shm_stage(s, r, meeting))[i], max);
             buf[at + i] = acc;
         }
     }

@@ -68,11 +68,8 @@ static bool has_reached(const struct shm_slot *slot, uint32_t meeting)
 static int lost_error(const struct comm *c, int rank, enum shm_reason reason, struct error *err)
 {
     const struct shm *s = c->priv;
-    char where[64], why[96];
-    if (c->step >= 0)
-        snprintf(where, sizeof where, "%s of step %lld", c->op, (long long)c->step);
-    else
-        snprintf(where, sizeof where, "%s before the first step", c->op);
+    char where[COMM_WHERE_MAX], why[96];
+    comm_where(c, where);
     int pid = atomic_load(&s->head->slots[rank].pid);
     switch (reason) {
     case SHM_DIED: snprintf(why, sizeof why, "its process %d is dead", pid); break;

@@ -57,6 +57,7 @@ static int open_comm(struct run *run, const struct run_config *config, struct er
 {
     run->comm_config.timeout_s = config->comm_timeout_s;
     run->comm_config.device = run->device;
+    run->comm_config.backend = config->comm;
     if (events_phase_begin(run->events, PHASE_COMM_INIT, err) ||
         comm_open(&run->comm, &run->comm_config, err) ||
         events_phase_end(run->events, PHASE_COMM_INIT, err))

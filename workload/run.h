@@ -28,6 +28,7 @@ struct run_config {
     const char *dtype;       /* of activations; NULL or "auto": the device's own */
     int threads; /* of this rank; 0: OMP_NUM_THREADS, else this rank's share of the CPUs */
     double comm_timeout_s; /* 0: default */
+    const char *comm;      /* back end of comm; NULL: auto */
 };
 
 /* argc, argv: as a verb gets them. */

@@ -34,6 +34,7 @@ struct train_options {
     int64_t save_every, resume_from_step;
     bool reset_optimizer;
     char *checkpoint_dir;
+    char *comm;
     double comm_timeout_s, peak_time_s;
     int64_t log_every;
     int64_t debug_nan_at_step;

@@ -252,6 +252,7 @@ static int connect_ranks(struct train *t, struct error *err)
     const struct run_config config = {.device_type = o->device_type,
                                       .dtype = o->dtype,
                                       .threads = (int)o->threads,
+                                      .comm = o->comm,
                                       .comm_timeout_s = o->comm_timeout_s};
     return run_connect(t->run, &config, err);
 }

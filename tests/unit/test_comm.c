@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +37,7 @@ static struct outcome_of_rank *shared; /* [MAX_WORLD], written by the ranks */
 typedef int rank_function(struct comm *c, struct error *err);
 
 static int next_port = 20000;
+static const char *backend = "shm";
 
 static struct comm_config config_of(int rank, int world)
 {
@@ -42,6 +46,7 @@ static struct comm_config config_of(int rank, int world)
                                 .local_rank = rank,
                                 .local_world = world,
                                 .master_port = next_port,
+                                .backend = backend,
                                 .timeout_s = 20};
 }
 
@@ -386,7 +391,8 @@ static void killed_rank_is_named_at_once(void)
         if (r == 1)
             continue;
         CU_ASSERT_EQUAL(shared[r].code, NANOCHAT_EXIT_PEER);
-        expect_message(r, "lost rank 1 in all_reduce of step 3: its process");
+        expect_message(r, "lost rank 1 in all_reduce of step 3: its ");
+        expect_message(r, "dead");
         CU_ASSERT(shared[r].seconds < 20); /* noticed, not timed out */
     }
     CU_ASSERT(!segment_has_a_name());
@@ -686,7 +692,7 @@ static void contradictions_are_usage_errors(void)
     config_from("", &c, NULL);
 }
 
-static void several_nodes_are_refused(void)
+static void several_nodes_need_tcp(void)
 {
     struct comm_config config = config_of(0, 4);
     struct comm *c = NULL;
@@ -696,6 +702,193 @@ static void several_nodes_are_refused(void)
     CU_ASSERT_EQUAL(err.code, NANOCHAT_EXIT_PLAN);
     CU_ASSERT(c == NULL);
     error_release(&err);
+    config.backend = "infiniband";
+    comm_open(&c, &config, &err);
+    CU_ASSERT_EQUAL(err.code, NANOCHAT_EXIT_USAGE);
+    error_release(&err);
+}
+
+/* ---- tcp --------------------------------------------------------------------------------------
+ */
+
+/* The same over tcp; `auto` chooses it for ranks that are on several nodes. */
+static void over_tcp(void (*test)(void))
+{
+    backend = "tcp";
+    test();
+    backend = "shm";
+}
+
+static void tcp_all_reduces(void)
+{
+    over_tcp(all_reduces);
+}
+
+static void tcp_segments(void)
+{
+    over_tcp(segments_of_any_length);
+}
+
+static void tcp_doubles(void)
+{
+    over_tcp(doubles_broadcast_barrier);
+}
+
+static void tcp_one_id(void)
+{
+    over_tcp(one_id_a_run);
+}
+
+static void tcp_observer(void)
+{
+    over_tcp(observer_sees_every_collective);
+}
+
+static void tcp_killed(void)
+{
+    over_tcp(killed_rank_is_named_at_once);
+}
+
+static void tcp_gives_up(void)
+{
+    over_tcp(rank_that_gives_up_is_named);
+}
+
+static void tcp_stopped(void)
+{
+    over_tcp(stopped_rank_runs_into_the_deadline);
+}
+
+static void tcp_absent(void)
+{
+    over_tcp(rank_that_never_arrives_is_named);
+}
+
+static void tcp_same_rank(void)
+{
+    over_tcp(same_rank_twice_is_refused);
+}
+
+static int is_tcp(struct comm *c, struct error *err)
+{
+    if (strcmp(comm_backend(c), "tcp") != 0)
+        return error_set(err, 99, "backend %s", comm_backend(c));
+    return all_reduce_sizes(c, err);
+}
+
+static void auto_takes_tcp_for_several_nodes(void)
+{
+    pid_t pids[4];
+    prepare();
+    for (int r = 0; r < 4; r++) {
+        struct comm_config config = config_of(r, 4);
+        config.backend = NULL;
+        config.local_world = 2;
+        config.local_rank = r % 2;
+        pids[r] = start_rank(&config, is_tcp);
+    }
+    for (int r = 0; r < 4; r++)
+        reap(pids[r], &shared[r]);
+    expect_all_fine(4);
+}
+
+/* A rank that dies with a large frame half sent: its peers are in the middle of reading. */
+static int die_in_large(struct comm *c, struct error *err)
+{
+    const int64_t n = 3 << 20;
+    auto_free float *buf = filled(c, n);
+    if (comm_all_reduce_sum(c, buf, n, err))
+        return -err->code;
+    comm_set_step(c, 1);
+    if (comm_rank(c) == 2) {
+        struct itimerval soon = {.it_value.tv_usec = 3000};
+        signal(SIGALRM, SIG_DFL);
+        setitimer(ITIMER_REAL, &soon, NULL);
+    }
+    for (;;)
+        if (comm_all_reduce_sum(c, buf, n, err))
+            return -err->code;
+}
+
+static void death_in_a_large_frame_is_blamed_on_the_dead(void)
+{
+    backend = "tcp";
+    for (int i = 0; i < 3; i++) {
+        run_ranks_timeout(4, die_in_large, 30, -1);
+        CU_ASSERT_EQUAL(shared[2].code, -SIGALRM);
+        for (int r = 0; r < 4; r++)
+            if (r != 2)
+                expect_message(r, "lost rank 2 in all_reduce of step 1");
+    }
+    backend = "shm";
+}
+
+/* Who is no rank of ours, or of another run, must not disturb the rendezvous. */
+static void strangers_are_ignored(void)
+{
+    pid_t pids[2];
+    prepare();
+    backend = "tcp";
+    struct comm_config config = config_of(0, 2);
+    pids[0] = start_rank(&config, all_reduce_sizes);
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)config.master_port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int silent = -1;
+    for (int i = 0; i < 200 && silent < 0; i++) {
+        silent = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(silent, (struct sockaddr *)&a, sizeof a)) {
+            close(silent);
+            silent = -1;
+            clock_sleep_s(0.02);
+        }
+    }
+    CU_ASSERT(silent >= 0);
+    int noise = socket(AF_INET, SOCK_STREAM, 0);
+    CU_ASSERT_EQUAL(connect(noise, (struct sockaddr *)&a, sizeof a), 0);
+    char text[200];
+    memset(text, 'x', sizeof text);
+    CU_ASSERT_EQUAL(send(noise, text, sizeof text, MSG_NOSIGNAL), (ssize_t)sizeof text);
+    setenv(ENV_TRIAL_ID, "another-run", 1);
+    config = config_of(1, 2);
+    config.timeout_s = 0.3;
+    pid_t other = start_rank(&config, nothing);
+    unsetenv(ENV_TRIAL_ID);
+    struct outcome_of_rank o;
+    reap(other, &o);
+    CU_ASSERT_EQUAL(o.code, NANOCHAT_EXIT_PEER);
+    config = config_of(1, 2);
+    pids[1] = start_rank(&config, all_reduce_sizes);
+    for (int r = 0; r < 2; r++)
+        reap(pids[r], &shared[r]);
+    expect_all_fine(2);
+    close(silent);
+    close(noise);
+    backend = "shm";
+}
+
+static void taken_port_is_an_error(void)
+{
+    backend = "tcp";
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6};
+    socklen_t size = sizeof a;
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 1) ||
+        getsockname(fd, (struct sockaddr *)&a, &size)) {
+        unit_skip("no IPv6 here");
+    } else {
+        struct comm_config config = config_of(0, 2);
+        struct comm *c = NULL;
+        struct error err = ERROR_INIT;
+        config.master_port = ntohs(a.sin6_port);
+        comm_open(&c, &config, &err);
+        CU_ASSERT_EQUAL(err.code, NANOCHAT_EXIT_PEER);
+        CU_ASSERT(strstr(err.message, "cannot listen at port") != NULL);
+        error_release(&err);
+    }
+    if (fd >= 0)
+        close(fd);
+    backend = "shm";
 }
 
 UNIT_MAIN({"all_reduce: bitwise the sum in rank order", all_reduces},
@@ -714,4 +907,17 @@ UNIT_MAIN({"all_reduce: bitwise the sum in rank order", all_reduces},
           {"a tiny /dev/shm is an error with numbers", tiny_dev_shm_is_an_error_with_numbers},
           {"the environment of each launcher", environment_of_each_launcher},
           {"contradictions are usage errors", contradictions_are_usage_errors},
-          {"several nodes are refused", several_nodes_are_refused})
+          {"several nodes need tcp", several_nodes_need_tcp},
+          {"tcp: all_reduce: bitwise the sum in rank order", tcp_all_reduces},
+          {"tcp: segments of any length", tcp_segments},
+          {"tcp: doubles, broadcast, barrier", tcp_doubles}, {"tcp: one id a run", tcp_one_id},
+          {"tcp: the observer sees every collective", tcp_observer},
+          {"tcp: a killed rank is named at once", tcp_killed},
+          {"tcp: a rank that gives up is named", tcp_gives_up},
+          {"tcp: a stopped rank runs into the deadline", tcp_stopped},
+          {"tcp: a rank that never arrives is named", tcp_absent},
+          {"tcp: the same rank twice is refused", tcp_same_rank},
+          {"tcp: taken for ranks on several nodes", auto_takes_tcp_for_several_nodes},
+          {"tcp: death in a large frame", death_in_a_large_frame_is_blamed_on_the_dead},
+          {"tcp: strangers are ignored", strangers_are_ignored},
+          {"tcp: a port that is taken", taken_port_is_an_error})
