@@ -156,4 +156,29 @@ else
 fi
 unset NCBENCH_TRIAL_DIR
 check_rc 10 "logs that cannot be written: exit 10" nanochat launch --log-dir=/proc/nowhere -- info
+
+# ---- two "nodes" of one rank each, over TCP: bitwise what two ranks of one node compute -------------
+steps() { jq -c 'select(.event=="step") | [.loss, .grad_norm]' "$T/$1/events.rank00000.jsonl"; }
+for comm in shm tcp; do
+    trial $comm
+    check "two ranks of a node over $comm" nanochat launch --nproc-per-node=2 -- "${tiny[@]}" --num-iterations=4 --comm=$comm
+    equal "… say so" "$(jq -r 'select(.event=="config").comm_backend' "$T/$comm/events.rank00000.jsonl")" $comm
+done
+trial nodes
+port=$((20000 + $$ % 10000))
+# as srun would start them
+node() {
+    SLURM_NODEID=$1 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST='localhost,n2' \
+        nanochat launch --rendezvous=slurm --master-port=$port --nproc-per-node=1 -- "${tiny[@]}" --num-iterations=4
+}
+node 0 >/dev/null 2>&1 &
+check "two nodes" node 1
+wait $!
+equal "… both" $? 0
+equal "… over tcp" "$(jq -r 'select(.event=="config").comm_backend' "$T/nodes/events.rank00001.jsonl")" tcp
+equal "four steps of both" "$(steps tcp | wc -l) $(steps nodes | wc -l)" "4 4"
+equal "tcp computes what shm does, to the bit" "$(steps tcp)" "$(steps shm)"
+equal "two nodes compute it too" "$(steps nodes)" "$(steps shm)"
+check_rc 2 "a rendezvous without Slurm" env -u SLURM_NODEID nanochat launch --rendezvous=slurm -- info
+match "… says what is missing" 'SLURM_NODEID' "$ERR"
 finish
