@@ -391,7 +391,9 @@ static void killed_rank_is_named_at_once(void)
         if (r == 1)
             continue;
         CU_ASSERT_EQUAL(shared[r].code, NANOCHAT_EXIT_PEER);
-        expect_message(r, "lost rank 1 in all_reduce of step 3: its ");
+        /* over tcp a rank may hear of it from a faster one while it is still in step 2 */
+        expect_message(r, !strcmp(backend, "shm") ? "lost rank 1 in all_reduce of step 3: its "
+                                                  : "lost rank 1 in all_reduce of step ");
         expect_message(r, "dead");
         CU_ASSERT(shared[r].seconds < 20); /* noticed, not timed out */
     }
@@ -818,7 +820,7 @@ static void death_in_a_large_frame_is_blamed_on_the_dead(void)
         CU_ASSERT_EQUAL(shared[2].code, -SIGALRM);
         for (int r = 0; r < 4; r++)
             if (r != 2)
-                expect_message(r, "lost rank 2 in all_reduce of step 1");
+                expect_message(r, "lost rank 2 in all_reduce");
     }
     backend = "shm";
 }
