@@ -82,6 +82,14 @@ const struct comparability_item comparability_items[] = {
     {"rank.world", ALLOC(EQUAL), "number of ranks", NULL},
     {"rank.comm_backend", ALLOC(EQUAL), "communication back end",
      "the ranks chose another transport"},
+    {"comm.nccl.version", RECORD_ALLOC(EQUAL), "NCCL", "the image holds another NCCL"},
+    {"comm.nccl.networks", RECORD_ALLOC(EQUAL), "network of NCCL",
+     "a network plug-in or its devices are missing inside"},
+    {"comm.nccl.transports", RECORD_ALLOC(NAMED), "transport of NCCL",
+     "peers need the same IPC and PID namespaces, and their devices: one container a node"},
+    {"comm.nccl.channels", RECORD_ALLOC(NAMED), "channels of NCCL", NULL},
+    {"comm.nccl.topology_sha256", RECORD_ALLOC(EQUAL), "topology as NCCL sees it",
+     "parts of /sys are missing inside"},
 
     /* ---- what a runtime is */
     {"namespaces", TREAT(NAMESPACES), "namespaces", NULL},

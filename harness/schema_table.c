@@ -5,7 +5,7 @@
 
 static const char *const commands[] = {"base-train", "base-loss", "tok-train", "tok-eval", NULL};
 static const char *const dtypes[] = {"float32", NULL};
-static const char *const devices[] = {"cpu", NULL};
+static const char *const devices[] = {"cpu", "cuda", NULL};
 static const char *const sources[] = {"text", "packed", "synthetic", NULL};
 static const char *const event_rules[] = {"required", "none", NULL};
 static const char *const baselines[] = {"baseline", NULL};

@@ -2,6 +2,7 @@
 #include "common/cleanup.h"
 #include "common/fs.h"
 #include "common/mem.h"
+#include "harness/nccl_log.h"
 #include "harness/trial.h"
 
 #include <arpa/inet.h>
@@ -32,6 +33,14 @@ static void set_all(struct strv *env, const struct strv *assignments)
     }
 }
 
+static bool uses_cuda(const struct strv *argv)
+{
+    for (size_t i = 0; i < argv->count; i++)
+        if (!strcmp(argv->items[i], "--device-type=cuda"))
+            return true;
+    return false;
+}
+
 void trial_environment(const struct trial_facts *f, struct strv *env)
 {
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
@@ -41,6 +50,8 @@ void trial_environment(const struct trial_facts *f, struct strv *env)
     snprintf(threads, sizeof threads, "%lld", (long long)f->cell->threads_per_rank);
     for (size_t i = 0; i < sizeof thread_variables / sizeof *thread_variables; i++)
         strv_env_set(env, thread_variables[i], threads);
+    if (uses_cuda(&f->cell->argv))
+        nccl_log_ask(env, f->dir);
     set_all(env, &f->cell->env);
     set_all(env, &f->spec->env);
     if (f->context->scenario->measure.topology)

@@ -1,6 +1,7 @@
 /* What the events say about time: phases, steps, collectives. */
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "harness/nccl_log.h"
 #include "harness/record.h"
 #include "harness/stats.h"
 #include "harness/trial_record_priv.h"
@@ -342,5 +343,10 @@ void trial_record_comm(const struct trial_facts *f, json_t *record)
     for (size_t i = 0; i < first->comms.count; i++)
         json_array_append_new(all, collective(f, &first->comms.items[i]));
     json_put(comm, "collectives", all);
+    json_t *nccl = f->dir ? nccl_log_read(f->dir) : NULL;
+    if (nccl)
+        json_put(comm, "nccl", nccl);
+    else
+        json_put_null(comm, "nccl", "the ranks left no log of NCCL");
     json_put(record, "comm", comm);
 }

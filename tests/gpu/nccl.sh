@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# NCCL between two GPUs: tests/gpu/nccl.sh [NANOCHAT]. TAP, then "N passed, N failed". Builds nothing;
+# under two minutes. Tables, events and NCCL's own logs stay in $OUT where that is set.
+# NCCL_TEST_DEVICE=cpu runs the same script over shared memory, to try it without a GPU.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+NANOCHAT=${1:-bin/nanochat}
+DEVICE=${NCCL_TEST_DEVICE:-cuda}
+DTYPES="float32 bfloat16"
+BACKEND=nccl
+[ "$DEVICE" = cuda ] || { DTYPES=float32 BACKEND=shm; }
+T=${OUT:-$(mktemp -d)}
+mkdir -p "$T"
+passed=0 failed=0 port=$((20000 + $$ % 20000))
+
+ok() { echo "ok $1" && passed=$((passed + 1)); }
+not_ok() {
+    echo "not ok $1" && failed=$((failed + 1))
+    shift
+    printf '  %s\n' "$@"
+}
+judge() { # WHAT CONDITION... : a test(1) expression
+    local what=$1
+    shift
+    if [ "$@" ]; then ok "$what"; else not_ok "$what" "$*"; fi
+}
+match() { # WHAT REGEX FILE
+    if grep -qE -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no /$2/ in $3:" "$(tail -n 5 "$3")"; fi
+}
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a + 0 < b) }'; }
+
+# NCCL may lie where the loader does not look (Python's packages).
+if [ "$DEVICE" = cuda ] && [ -z "${NANOCHAT_NCCL_LIB:-}" ]; then
+    for f in /usr/local/cuda/lib64 /usr/lib/x86_64-linux-gnu $(python3 -c \
+        'import site; print(*[p + "/nvidia/nccl/lib" for p in site.getsitepackages()])' 2>/dev/null); do
+        [ -e "$f/libnccl.so.2" ] && { export NANOCHAT_NCCL_LIB=$f/libnccl.so.2; break; }
+    done
+fi
+echo "# NCCL: ${NANOCHAT_NCCL_LIB:-by the loader}; NCCL_NVLS_ENABLE=${NCCL_NVLS_ENABLE-not set}"
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4} # the device may have few cores
+launch() { # RANKS ARGUMENTS...
+    local ranks=$1
+    shift
+    timeout -k 5 100 "$NANOCHAT" launch --nproc-per-node="$ranks" "$@" </dev/null
+}
+
+# ---- comm-perf ---------------------------------------------------------------------------------
+most=256MiB
+[ "$DEVICE" = cuda ] || most=1MiB
+NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV,NET,TUNING NCCL_DEBUG_FILE=$T/nccl.%h.%p.log \
+    NCCL_TOPO_DUMP_FILE=$T/nccl-topo.xml launch 2 -- comm-perf --device-type="$DEVICE" -b 4KiB -e $most \
+    -f 8 -n 20 -w 5 >"$T/perf.txt" 2>"$T/perf.err"
+judge "comm-perf: every sum exact" $? -eq 0
+cat "$T/perf.txt" "$T/perf.err" | sed 's/^/# /'
+match "comm-perf: between GPUs by NCCL" "^# $BACKEND, 2 ranks" "$T/perf.txt"
+judge "comm-perf: nothing wrong" "$(grep -cE '^  [a-z_]+ .* 0$' "$T/perf.txt")" = "$(grep -c '^  [a-z]' "$T/perf.txt")"
+launch 2 -- comm-perf --device-type="$DEVICE" -b 12B -e 100000012B -f 997 -n 3 -w 1 --json \
+    >"$T/uneven.json" 2>"$T/uneven.err"
+judge "comm-perf: segments of unequal length exact" $? -eq 0
+if [ "$DEVICE" = cuda ]; then
+    match "NCCL's own log: ranks" 'Init COMPLETE' <(cat "$T"/nccl.*.log)
+    match "NCCL's topology" '<system' "$T/nccl-topo.xml"
+fi
+
+# ---- training ------------------------------------------------------------------------------------
+TRAIN="base-train --device-type=$DEVICE --data-source=synthetic --vocab-size=4096 --depth=4 --max-seq-len=256
+ --device-batch-size=4 --total-batch-size=4096 --eval-every=-1 --sample-every=-1 --save-every=0
+ --core-metric-every=-1 --peak-time=0s --seed=7"
+losses() { grep -h '"event":"step"' "$1" | sed 's/.*"loss":\([^,]*\),.*/\1/'; }
+train() { # NAME RANKS OPTIONS...
+    local name=$1 ranks=$2
+    shift 2
+    rm -rf "${T:?}/$name" && mkdir -p "$T/$name"
+    # shellcheck disable=SC2086
+    NCBENCH_TRIAL_DIR=$T/$name launch "$ranks" -- $TRAIN "$@" >"$T/$name/log" 2>&1
+    local rc=$?
+    [ $rc -eq 0 ] || { sed 's/^/# /' "$T/$name"/rank*.err "$T/$name/log" | tail -n 8; }
+    return $rc
+}
+distance() { # largest relative difference of the losses of two runs
+    paste <(losses "$T/$1/events.rank00000.jsonl") <(losses "$T/$2/events.rank00000.jsonl") |
+        awk 'NF != 2 { bad = 1 } { d = ($1 - $2) / $2; d = d < 0 ? -d : d; if (d > m) m = d }
+             END { print NR && !bad ? m : "nan" }'
+}
+for dtype in $DTYPES; do
+    train "one-$dtype" 1 --dtype="$dtype" --num-iterations=8
+    judge "$dtype: one rank, accumulating" $? -eq 0
+    train "two-$dtype" 2 --dtype="$dtype" --num-iterations=8
+    judge "$dtype: two ranks" $? -eq 0
+    train "again-$dtype" 2 --dtype="$dtype" --num-iterations=8 --grad-clip=1.0
+    judge "$dtype: two ranks with the norm" $? -eq 0
+    tolerance=1e-4
+    [ "$dtype" = float32 ] || tolerance=1e-2
+    d=$(distance "one-$dtype" "two-$dtype")
+    if below "$d" $tolerance; then ok "$dtype: two ranks learn what one does ($d)"; else
+        not_ok "$dtype: two ranks learn what one does" "losses differ by $d, expected below $tolerance"
+    fi
+done
+events=$T/two-float32/events.rank00001.jsonl
+match "the run says who connects it" "\"comm\":\\{\"backend\":\"$BACKEND\"" "$events"
+judge "six collectives of a step are timed" "$(grep '"event":"comm","step":5' "$events" | grep -cE '"(reduce_scatter|all_gather)","bytes":[0-9]+,"time_us":[0-9.]+')" -eq 6
+match "comm_s is a number" '"event":"step","step":5.*"comm_s":[0-9.e-]+,' "$events"
+judge "both ranks: the same losses" "$(losses "$T/two-float32/events.rank00000.jsonl" | md5sum)" = "$(losses "$events" | md5sum)"
+train repeat 2 --dtype=float32 --num-iterations=8
+judge "run to run the same bits" "$(losses "$T/repeat/events.rank00000.jsonl" | md5sum)" = "$(losses "$T/two-float32/events.rank00000.jsonl" | md5sum)"
+
+# ---- losses of a peer: ranks started apart, so that no launcher ends them -----------------------------
+rank() { # RANK NAME EXTRA_ENV... -- OPTIONS... ; in the background, pid in $!
+    local r=$1 name=$2 env=()
+    shift 2
+    while [ "$1" != -- ]; do env+=("$1") && shift; done
+    shift
+    mkdir -p "$T/$name"
+    # shellcheck disable=SC2086
+    env RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+        NCBENCH_TRIAL_DIR="$T/$name" "${env[@]}" timeout -k 5 60 "$NANOCHAT" $TRAIN --dtype=float32 "$@" \
+        >"$T/$name/rank$r.log" 2>&1 </dev/null &
+}
+wait_for_step() { # NAME: until rank 0 has made a few
+    for _ in $(seq 400); do
+        grep -q '"event":"step","step":5' "$T/$1/events.rank00000.jsonl" 2>/dev/null && return 0
+        sleep 0.1
+    done
+    return 1
+}
+survivor() { # WHAT NAME PID WITHIN_S REGEX
+    local begin=$SECONDS
+    wait "$3"
+    local rc=$?
+    judge "$1: exit 8" $rc -eq 8
+    judge "$1: within $4 s" $((SECONDS - begin)) -le "$4"
+    match "$1: says who" "$5" "$T/$2/rank0.log"
+    match "$1: an event says who" '"event":"peer_lost".*"rank":1' "$T/$2/events.rank00000.jsonl"
+}
+lose() { # WHAT NAME SIGNAL WITHIN_S TIMEOUT REGEX EXTRA_ENV-OF-RANK-0 … of rank 1
+    local what=$1 name=$2 signal=$3 within=$4 limit=$5 regex=$6
+    rm -rf "${T:?}/$name"
+    port=$((port + 1))
+    # shellcheck disable=SC2086
+    rank 0 "$name" $7 -- --num-iterations=1000000 --comm-timeout="$limit"
+    local first=$!
+    # shellcheck disable=SC2086
+    rank 1 "$name" $8 -- --num-iterations=1000000 --comm-timeout="$limit"
+    local second=$! victim
+    wait_for_step "$name" || { not_ok "$what: starts" "$(tail -n 3 "$T/$name/rank0.log")"; }
+    read -r victim _ <"/proc/$second/task/$second/children" # below timeout(1)
+    kill -"$signal" "$victim"
+    survivor "$what" "$name" $first "$within" "$regex"
+    kill -KILL "$victim" 2>/dev/null
+    wait $second 2>/dev/null
+}
+lose "killed peer" killed KILL 15 60s 'lost rank 1 in .*step [0-9]+: its process [0-9]+ is dead' "" ""
+lose "stopped peer" stopped STOP 25 5s 'lost rank 1 in .*step [0-9]+: process [0-9]+ did not arrive within 5 s' "" ""
+
+port=$((port + 1))
+rank 0 absent -- --num-iterations=5 --comm-timeout=3s
+wait $!
+judge "a rank that never comes: exit 8" $? -eq 8
+match "it is named" 'lost rank 1' "$T/absent/rank0.log"
+
+# ---- two nodes, played by one -------------------------------------------------------------------------
+if [ "$DEVICE" = cuda ]; then
+    node() { echo "LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 CUDA_VISIBLE_DEVICES=$1"; }
+    port=$((port + 1))
+    # shellcheck disable=SC2046
+    rank 0 nodes $(node 0) -- --num-iterations=8
+    first=$!
+    # shellcheck disable=SC2046
+    rank 1 nodes $(node 1) -- --num-iterations=8
+    second=$!
+    wait $first
+    judge "several nodes: rank 0" $? -eq 0
+    wait $second
+    judge "several nodes: rank 1" $? -eq 0
+    tail -n 2 "$T/nodes/rank0.log" | sed 's/^/# /'
+    d=$(distance nodes two-float32)
+    if below "$d" 1e-6; then ok "several nodes learn the same ($d)"; else not_ok "several nodes learn the same" "$d"; fi
+    lose "killed peer of another node" apart KILL 15 60s 'lost rank 1 in .*step [0-9]+' "$(node 0)" "$(node 1)"
+fi
+
+echo "# $SECONDS s"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
