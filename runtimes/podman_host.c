@@ -5,17 +5,14 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "runtimes/client.h"
 #include "runtimes/host.h"
+#include "runtimes/oci_cli.h"
 
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static bool given(const char *s)
-{
-    return s && *s;
-}
 
 /* Run podman with the words of argv behind it. *rc: its exit code, or 128+n. */
 static int capture(const char *session_dir, struct strv *argv, struct str *out, struct str *errout,
@@ -23,63 +20,14 @@ static int capture(const char *session_dir, struct strv *argv, struct str *out, 
 {
     auto_strv env = STRV_INIT;
     podman_client_env(session_dir, NULL, &env);
-    int status;
-    if (spawn_capture(argv->items, env.items, PODMAN_QUICK_S, out, errout, &status,
-                      NCBENCH_EXIT_ENVIRONMENT, err))
-        return -err->code;
-    *rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return 0;
-}
-
-static void push_words(struct strv *argv, const char *words)
-{
-    auto_free char *copy = mem_strdup(words);
-    char *save = NULL;
-    for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
-        strv_push(argv, w);
-}
-
-/* The last line, for messages: podman prints its warnings first. */
-static const char *last_line(struct str *text)
-{
-    char *trimmed = str_trim(text->data);
-    char *newline = strrchr(trimmed, '\n');
-    return newline ? newline + 1 : trimmed;
-}
-
-/* An OCI runtime, also where a user's PATH does not reach. Caller frees. */
-static char *find_oci_runtime(const char *name)
-{
-    char *path = spawn_find_program(name);
-    static const char *const dirs[] = {"/usr/bin", "/usr/sbin", "/usr/local/bin",
-                                       "/usr/local/sbin"};
-    for (size_t i = 0; !path && i < sizeof dirs / sizeof *dirs; i++) {
-        auto_free char *candidate = mem_printf("%s/%s", dirs[i], name);
-        path = spawn_find_program(candidate);
-    }
-    return path;
-}
-
-/* The second and later words of `PROGRAM --version`'s first line, by its last word. */
-static char *version_of(const char *program)
-{
-    auto_free char *copy = mem_strdup(program);
-    char *argv[] = {copy, (char *)"--version", NULL};
-    auto_str out = STR_INIT;
-    auto_error struct error err = ERROR_INIT;
-    int status;
-    if (spawn_capture(argv, NULL, PODMAN_QUICK_S, &out, NULL, &status, 1, &err) || status)
-        return NULL;
-    out.data[strcspn(out.data, "\n")] = '\0';
-    const char *space = strstr(out.data, "version ");
-    return space ? mem_strndup(space + 8, strcspn(space + 8, ", ")) : NULL;
+    return client_run(argv, &env, PODMAN_QUICK_S, out, errout, rc, err);
 }
 
 void podman_probe(struct runtime_probe *out)
 {
     out->versions = json_object();
     auto_free char *podman = spawn_find_program("podman");
-    auto_free char *version = podman ? version_of(podman) : NULL;
+    auto_free char *version = podman ? client_version(podman) : NULL;
     if (!version) {
         out->why = mem_strdup(podman ? "podman --version failed"
                                      : "podman not found on PATH; tools/install-deps run, or "
@@ -90,8 +38,8 @@ void podman_probe(struct runtime_probe *out)
     json_put_str(out->versions, "podman", version);
     static const char *const parts[] = {"conmon", "runc", "crun"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        auto_free char *path = find_oci_runtime(parts[i]);
-        auto_free char *part = path ? version_of(path) : NULL;
+        auto_free char *path = client_find(parts[i]);
+        auto_free char *part = path ? client_version(path) : NULL;
         if (part)
             json_put_str(out->versions, parts[i], part);
         else
@@ -105,7 +53,7 @@ static int choose_oci_runtime(struct str *name, struct error *err)
 {
     if (!host_hybrid_owns_controllers())
         return 0;
-    auto_free char *runc = find_oci_runtime("runc");
+    auto_free char *runc = client_find("runc");
     if (runc) {
         str_append(name, "runc");
         return 0;
@@ -116,27 +64,6 @@ static int choose_oci_runtime(struct str *name, struct error *err)
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */
-static int check_ulimits(const struct runtime_spec *spec, struct error *err)
-{
-    if (host_has_cap(HOST_CAP_SYS_RESOURCE))
-        return 0;
-    for (size_t i = 0; i < spec->ulimits.count; i++) {
-        struct podman_ulimit u;
-        int64_t soft, hard;
-        if (podman_ulimit_parse(spec->ulimits.items[i], &u, err))
-            return -err->code;
-        if (!host_ulimit(u.name, &soft, &hard) || u.hard <= hard)
-            continue;
-        error_set(err, NCBENCH_EXIT_ENVIRONMENT,
-                  "runtime %s: ulimit %s is above the hard limit of %lld, and there is no "
-                  "CAP_SYS_RESOURCE to raise it",
-                  spec->name, spec->ulimits.items[i], (long long)hard);
-        return error_hint(err, "raise the hard limit of %s for this session, or ask for less",
-                          u.name);
-    }
-    return 0;
-}
-
 /* Rootless podman on cgroup v1 ignores a limit and returns 0: that must not become a result. */
 static int check_controller(const struct runtime_spec *spec, const char *key,
                             const char *controller, struct error *err)
@@ -187,19 +114,10 @@ static int check_cdi(const struct runtime_spec *spec, const char *name, struct e
 
 static int check_devices(const struct runtime_spec *spec, struct error *err)
 {
-    for (size_t i = 0; i < spec->devices.count; i++) {
-        const char *device = spec->devices.items[i];
-        if (*device != '/') {
-            if (check_cdi(spec, device, err))
-                return -err->code;
-            continue;
-        }
-        auto_free char *node = mem_strndup(device, strcspn(device, ":"));
-        if (!fs_exists(node))
-            return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: device %s does not exist",
-                             spec->name, node);
-    }
-    return 0;
+    for (size_t i = 0; i < spec->devices.count; i++)
+        if (*spec->devices.items[i] != '/' && check_cdi(spec, spec->devices.items[i], err))
+            return -err->code;
+    return oci_check_device_nodes(spec, err);
 }
 
 static int image_absent(const struct runtime_spec *spec, struct error *err)
@@ -218,14 +136,14 @@ static int image_absent(const struct runtime_spec *spec, struct error *err)
 
 static int check_image(const struct runtime_spec *spec, struct error *err)
 {
-    if (given(spec->rootfs)) {
+    if (client_given(spec->rootfs)) {
         if (fs_is_dir(spec->rootfs))
             return 0;
         return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: rootfs %s is no directory",
                          spec->name, spec->rootfs);
     }
     auto_strv argv = STRV_INIT;
-    push_words(&argv, "podman image exists --");
+    client_words(&argv, "podman image exists --");
     strv_push(&argv, spec->image);
     auto_str errout = STR_INIT;
     int rc;
@@ -236,7 +154,7 @@ static int check_image(const struct runtime_spec *spec, struct error *err)
     if (rc == 1)
         return image_absent(spec, err);
     return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: image \"%s\": podman: %s",
-                     spec->name, spec->image, last_line(&errout));
+                     spec->name, spec->image, client_last_line(&errout));
 }
 
 int podman_check_host(const struct runtime_spec *spec, struct error *err)
@@ -248,13 +166,13 @@ int podman_check_host(const struct runtime_spec *spec, struct error *err)
         return error_hint(err, "tools/install-deps run, or apt-get install podman runc");
     }
     auto_str oci = STR_INIT;
-    if (choose_oci_runtime(&oci, err) || check_ulimits(spec, err) || check_devices(spec, err))
+    if (choose_oci_runtime(&oci, err) || oci_check_ulimits(spec, err) || check_devices(spec, err))
         return -err->code;
-    if (given(spec->cpuset) && check_controller(spec, "cpuset", "cpuset", err))
+    if (client_given(spec->cpuset) && check_controller(spec, "cpuset", "cpuset", err))
         return -err->code;
     if (spec->memory_bytes > 0 && check_controller(spec, "memory", "memory", err))
         return -err->code;
-    if (given(spec->userns) && str_starts_with(spec->userns, "keep-id") && host_uid() == 0)
+    if (client_given(spec->userns) && str_starts_with(spec->userns, "keep-id") && host_uid() == 0)
         return error_set(err, NCBENCH_EXIT_ENVIRONMENT,
                          "runtime %s: userns keep-id is for rootless podman only, and this is root",
                          spec->name);
@@ -285,9 +203,9 @@ int podman_prepare(const struct runtime_spec *spec, const char *session_dir, str
 
 int podman_stop(const struct runtime_launch *launch, struct error *err)
 {
-    auto_free char *name = podman_container_name(launch);
+    auto_free char *name = client_container_name(launch);
     auto_strv argv = STRV_INIT;
-    push_words(&argv, "podman rm --force --ignore --time=0 --");
+    client_words(&argv, "podman rm --force --ignore --time=0 --");
     strv_push(&argv, name);
     auto_str errout = STR_INIT;
     int rc;
@@ -296,14 +214,14 @@ int podman_stop(const struct runtime_launch *launch, struct error *err)
     if (rc == 0 || strstr(errout.data, "no such container"))
         return 0;
     return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "removing container %s: podman exit %d: %s",
-                     name, rc, last_line(&errout));
+                     name, rc, client_last_line(&errout));
 }
 
 bool podman_leftover(const struct runtime_launch *launch, struct str *what)
 {
-    auto_free char *name = podman_container_name(launch);
+    auto_free char *name = client_container_name(launch);
     auto_strv argv = STRV_INIT;
-    push_words(&argv, "podman ps --all --noheading --format={{.Names}}|{{.Status}}");
+    client_words(&argv, "podman ps --all --noheading --format={{.Names}}|{{.Status}}");
     strv_pushf(&argv, "--filter=name=^%s$", name);
     auto_str out = STR_INIT, errout = STR_INIT;
     auto_error struct error err = ERROR_INIT;
@@ -311,7 +229,7 @@ bool podman_leftover(const struct runtime_launch *launch, struct str *what)
     if (capture(launch->session_dir, &argv, &out, &errout, &rc, &err) || rc) {
         /* Not knowing is not the same as knowing that nothing is there. */
         str_appendf(what, "container %s cannot be ruled out: %s", name,
-                    err.message ? err.message : last_line(&errout));
+                    err.message ? err.message : client_last_line(&errout));
         return true;
     }
     char *line = str_trim(out.data);
@@ -346,7 +264,7 @@ static void copy_str(json_t *obj, const char *key, const json_t *from, const cha
 static void describe_engine(const char *session_dir, json_t *obj)
 {
     auto_strv argv = STRV_INIT;
-    push_words(&argv, "podman info --format=json");
+    client_words(&argv, "podman info --format=json");
     auto_json *info = podman_json(session_dir, &argv);
     copy_str(obj, "podman", info, "version.Version");
     copy_str(obj, "conmon", info, "host.conmon.version");
@@ -367,7 +285,7 @@ static void describe_engine(const char *session_dir, json_t *obj)
 static void describe_image(const struct runtime_spec *spec, const char *session_dir, json_t *obj)
 {
     auto_strv argv = STRV_INIT;
-    push_words(&argv, "podman image inspect --");
+    client_words(&argv, "podman image inspect --");
     strv_push(&argv, spec->image);
     auto_json *list = podman_json(session_dir, &argv);
     const json_t *image = list ? json_array_get(list, 0) : NULL;
@@ -387,22 +305,17 @@ void podman_describe(const struct runtime_spec *spec, const char *session_dir, j
 {
     describe_engine(session_dir, obj);
     json_put_str(obj, "cgroups", host_cgroups_name(host_cgroups()));
-    json_put_str(obj, "network", given(spec->network) ? spec->network : "host");
-    json_put_str(obj, "ipc", podman_private_ipc(spec) ? "private" : "host");
+    json_put_str(obj, "network", client_given(spec->network) ? spec->network : "host");
+    json_put_str(obj, "ipc", oci_private_ipc(spec) ? "private" : "host");
     auto_free char *init = podman_init_path();
     if (init)
         json_put_str(obj, "init", init);
     else
         json_put_null(obj, "init", "no static init program (catatonit) is installed");
-    if (given(spec->rootfs))
+    if (client_given(spec->rootfs))
         json_put_str(obj, "rootfs", spec->rootfs);
     else
         describe_image(spec, session_dir, obj);
     auto_free char *conf = podman_conf_path(session_dir);
-    char hash[SHA256_HEX];
-    auto_error struct error err = ERROR_INIT;
-    if (sha256_file(conf, hash, NCBENCH_EXIT_RESULTS, &err))
-        json_put_null(obj, "containers_conf_sha256", err.message);
-    else
-        json_put_str(obj, "containers_conf_sha256", hash);
+    client_put_sha256(obj, "containers_conf_sha256", conf);
 }

@@ -15,13 +15,9 @@
 
 /* "<session_dir>/podman/containers.conf"; caller frees. */
 char *podman_conf_path(const char *session_dir);
-/* Unique over sessions too: the trial's id for people, a hash of its directory for the rest. */
-char *podman_container_name(const struct runtime_launch *launch);
 /* The environment of podman itself, which is not the workload's. session_dir NULL: without our
  * containers.conf; trial_id NULL: without the marker. */
 void podman_client_env(const char *session_dir, const char *trial_id, struct strv *env);
-/* Does the container get a /dev/shm of its own? */
-bool podman_private_ipc(const struct runtime_spec *spec);
 /* An init that forwards signals and reaps (catatonit, tini, dumb-init), or NULL: then the program
  * is PID 1 itself. Caller frees. */
 char *podman_init_path(void);
@@ -34,12 +30,5 @@ int podman_stop(const struct runtime_launch *launch, struct error *err);
 bool podman_leftover(const struct runtime_launch *launch, struct str *what);
 void podman_describe(const struct runtime_spec *spec, const char *session_dir, json_t *obj);
 enum outcome podman_classify(const struct runtime_evidence *evidence, struct str *reason);
-
-/* "NAME=SOFT[:HARD]", each a number, "unlimited" or -1. Exit 3. */
-struct podman_ulimit {
-    char name[16];
-    int64_t soft, hard; /* HOST_UNLIMITED for none */
-};
-int podman_ulimit_parse(const char *text, struct podman_ulimit *out, struct error *err);
 
 #endif

@@ -7,7 +7,9 @@
 #include "common/num.h"
 #include "common/spawn.h"
 #include "runtimes/adapters_priv.h"
+#include "runtimes/client.h"
 #include "runtimes/host.h"
+#include "runtimes/oci_cli.h"
 #include "runtimes/podman_priv.h"
 #include "unit.h"
 

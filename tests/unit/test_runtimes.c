@@ -4,8 +4,10 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "runtimes/adapters_priv.h"
+#include "runtimes/client.h"
 #include "runtimes/fake.h"
 #include "runtimes/host.h"
+#include "runtimes/oci_cli.h"
 #include "runtimes/podman_priv.h"
 #include "unit.h"
 
@@ -360,13 +362,13 @@ static void podman_names_are_unique(void)
 {
     struct bench b;
     bench_init(&b, "podman");
-    auto_free char *one = podman_container_name(&b.launch);
+    auto_free char *one = client_container_name(&b.launch);
     b.launch.trial_dir = "/other/trials/c00.b01.arm";
-    auto_free char *two = podman_container_name(&b.launch);
+    auto_free char *two = client_container_name(&b.launch);
     CU_ASSERT_STRING_NOT_EQUAL(one, two);
     CU_ASSERT(str_starts_with(two, "ncbench-c00.b01.arm-"));
     b.launch.trial_id = "a b/ü";
-    auto_free char *odd = podman_container_name(&b.launch);
+    auto_free char *odd = client_container_name(&b.launch);
     CU_ASSERT(str_starts_with(odd, "ncbench-a_b___-"));
     bench_release(&b);
 }

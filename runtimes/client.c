@@ -1,0 +1,132 @@
+#include "runtimes/client.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+bool client_given(const char *s)
+{
+    return s && *s;
+}
+
+int client_run(const struct strv *argv, const struct strv *env, double timeout_s, struct str *out,
+               struct str *errout, int *rc, struct error *err)
+{
+    static char *const none[] = {NULL};
+    int status;
+    if (spawn_capture(argv->items, env->count ? env->items : none, timeout_s, out, errout, &status,
+                      NCBENCH_EXIT_ENVIRONMENT, err))
+        return -err->code;
+    *rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return 0;
+}
+
+int client_must(const struct strv *argv, const struct strv *env, double timeout_s, const char *what,
+                struct error *err)
+{
+    auto_str errout = STR_INIT;
+    int rc;
+    if (client_run(argv, env, timeout_s, NULL, &errout, &rc, err))
+        return error_wrap(err, "%s", what);
+    if (rc == 0)
+        return 0;
+    return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s: %s exit %d: %s", what,
+                     fs_basename(argv->items[0]), rc, client_last_line(&errout));
+}
+
+void client_words(struct strv *argv, const char *words)
+{
+    auto_free char *copy = mem_strdup(words);
+    char *save = NULL;
+    for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        strv_push(argv, w);
+}
+
+const char *client_last_line(struct str *text)
+{
+    char *trimmed = str_trim(text->data);
+    char *newline = strrchr(trimmed, '\n');
+    return newline ? newline + 1 : trimmed;
+}
+
+char *client_find(const char *name)
+{
+    char *path = spawn_find_program(name);
+    static const char *const dirs[] = {"/usr/bin", "/usr/sbin", "/usr/local/bin",
+                                       "/usr/local/sbin"};
+    for (size_t i = 0; !path && !strchr(name, '/') && i < sizeof dirs / sizeof *dirs; i++) {
+        auto_free char *candidate = mem_printf("%s/%s", dirs[i], name);
+        path = spawn_find_program(candidate);
+    }
+    return path;
+}
+
+char *client_version(const char *program)
+{
+    auto_free char *copy = mem_strdup(program);
+    char *argv[] = {copy, (char *)"--version", NULL};
+    auto_str out = STR_INIT;
+    auto_error struct error err = ERROR_INIT;
+    int status;
+    if (spawn_capture(argv, NULL, CLIENT_QUICK_S, &out, NULL, &status, 1, &err) || status)
+        return NULL;
+    out.data[strcspn(out.data, "\n")] = '\0';
+    const char *word = strstr(out.data, "version ");
+    word = word ? word + 8 : strrchr(out.data, ' ') ? strrchr(out.data, ' ') + 1 : out.data;
+    return isdigit((unsigned char)*word) ? mem_strndup(word, strcspn(word, ", ")) : NULL;
+}
+
+void client_copy_env(const char *const *names, struct strv *env)
+{
+    for (; *names; names++) {
+        const char *value = getenv(*names);
+        if (value)
+            strv_env_set(env, *names, value);
+    }
+}
+
+char *client_container_name(const struct runtime_launch *launch)
+{
+    char hash[SHA256_HEX];
+    sha256_hex(launch->trial_dir, strlen(launch->trial_dir), hash);
+    auto_str name = STR_INIT;
+    str_append(&name, "ncbench-");
+    for (const char *p = launch->trial_id; *p; p++) {
+        bool plain =
+            strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *p);
+        str_append_char(&name, plain ? *p : '_');
+    }
+    str_appendf(&name, "-%.8s", hash);
+    return str_steal(&name);
+}
+
+char *client_session_name(const char *prefix, const char *session_dir, const char *source)
+{
+    char hash[SHA256_HEX];
+    auto_free char *key = mem_printf("%s\n%s", session_dir, source);
+    sha256_hex(key, strlen(key), hash);
+    return mem_printf("%s-%.12s", prefix, hash);
+}
+
+char *client_session_path(const char *session_dir, const char *kind, const char *source)
+{
+    char hash[SHA256_HEX];
+    sha256_hex(source, strlen(source), hash);
+    return mem_printf("%s/%s/%.12s", session_dir, kind, hash);
+}
+
+void client_put_sha256(json_t *obj, const char *key, const char *path)
+{
+    char hash[SHA256_HEX];
+    auto_error struct error err = ERROR_INIT;
+    if (sha256_file(path, hash, NCBENCH_EXIT_RESULTS, &err))
+        json_put_null(obj, key, err.message);
+    else
+        json_put_str(obj, key, hash);
+}

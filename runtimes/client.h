@@ -1,0 +1,48 @@
+/* What every adapter that has a client program (podman, docker, runc, enroot …) shares: finding it,
+ * running it for a look, its environment, and the names of containers. */
+#ifndef RUNTIMES_CLIENT_H
+#define RUNTIMES_CLIENT_H
+
+#include "runtimes/runtime.h"
+
+#define CLIENT_QUICK_S 30.0   /* a call that only looks something up or removes a container */
+#define CLIENT_IMPORT_S 1800. /* unpacking, importing */
+
+/* NULL and "" are both "not given". */
+bool client_given(const char *s);
+
+/* Run `argv` with `env` to its end, standard input /dev/null. *rc: its exit code, or 128+n. out and
+ * errout may be NULL. 4: it could not be started, or did not end within timeout_s. */
+int client_run(const struct strv *argv, const struct strv *env, double timeout_s, struct str *out,
+               struct str *errout, int *rc, struct error *err);
+/* As client_run, for a call that must succeed: 4 with the last line of its standard error when it
+ * does not. what: "importing x.sqsh". */
+int client_must(const struct strv *argv, const struct strv *env, double timeout_s, const char *what,
+                struct error *err);
+/* Append the words of a line, split at blanks. */
+void client_words(struct strv *argv, const char *words);
+/* The last line: programs print their warnings first. Trims text. */
+const char *client_last_line(struct str *text);
+
+/* The program on PATH or in the usual directories, where a user's PATH may not reach. Caller frees;
+ * NULL if there is none. */
+char *client_find(const char *name);
+/* What follows "version " (or the program's name) in the first line of `PROGRAM --version`. Caller
+ * frees; NULL if it cannot be told. */
+char *client_version(const char *program);
+
+/* Copy variables of this process into env; names ends with NULL. The workload never sees them. */
+void client_copy_env(const char *const *names, struct strv *env);
+
+/* "ncbench-<trial>-<8 hex>": the trial's id for people, a hash of its directory so that two
+ * sessions never meet. Caller frees. */
+char *client_container_name(const struct runtime_launch *launch);
+/* "<prefix>-<12 hex>" for what a session makes of one source (an image, a directory). */
+char *client_session_name(const char *prefix, const char *session_dir, const char *source);
+/* A path below the session that belongs to this kind and source: "<session>/<kind>/<12 hex>". */
+char *client_session_path(const char *session_dir, const char *kind, const char *source);
+
+/* Put the SHA-256 of a configuration file in effect into obj, null with a why if there is none. */
+void client_put_sha256(json_t *obj, const char *key, const char *path);
+
+#endif
