@@ -139,8 +139,19 @@ static void check_image(struct doctor *d, const struct runtime_ops *ops, const c
         doctor_add(d, DOCTOR_WARN, "image", mem_strdup(err.message), mem_strdup(err.hint));
 }
 
+/* Can this kind run on the host's own files, so that a start needs no image? */
+static bool starts_without_image(const struct runtime_ops *ops)
+{
+    struct runtime_spec spec = {
+        .name = (char *)ops->name, .kind = (char *)ops->name, .rootfs = (char *)"/"};
+    struct mounts none = {0};
+    auto_error struct error ignored = ERROR_INIT;
+    return (ops->flags & RUNTIME_CONTAINER) && !ops->check(&spec, &none, true, &ignored);
+}
+
 void doctor_runtimes(struct doctor *d, const char *kind, const char *image)
 {
+    auto_str absent = STR_INIT;
     check_cgroups(d);
     for (const struct runtime_ops *const *r = runtime_registry; *r; r++) {
         const struct runtime_ops *ops = *r;
@@ -150,12 +161,17 @@ void doctor_runtimes(struct doctor *d, const char *kind, const char *image)
         ops->probe(&probe);
         if (probe.available)
             doctor_add(d, DOCTOR_OK, ops->name, versions_text(probe.versions), NULL);
-        else
+        else if (kind || ops == runtime_find("podman")) /* the quickstart's */
             doctor_add(d, kind ? DOCTOR_FAIL : DOCTOR_WARN, ops->name, mem_strdup(probe.why), NULL);
-        if (probe.available && (ops->flags & RUNTIME_CONTAINER)) {
+        else
+            str_appendf(&absent, "%s%s", absent.len ? ", " : "", ops->name);
+        if (probe.available && starts_without_image(ops)) {
             check_start(d, ops);
             check_image(d, ops, image);
         }
         runtime_probe_release(&probe);
     }
+    if (absent.len)
+        doctor_add(d, DOCTOR_OK, "not here",
+                   mem_printf("%s; `ncbench doctor --runtime KIND` says why", absent.data), NULL);
 }

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 bool client_given(const char *s)
@@ -129,4 +130,24 @@ void client_put_sha256(json_t *obj, const char *key, const char *path)
         json_put_null(obj, key, err.message);
     else
         json_put_str(obj, key, hash);
+}
+
+void client_put_image_file(json_t *obj, const char *path)
+{
+    char hash[SHA256_HEX];
+    auto_error struct error err = ERROR_INIT;
+    struct stat st;
+    json_t *out = json_object();
+    json_put_str(out, "ref", path);
+    if (sha256_file(path, hash, NCBENCH_EXIT_RESULTS, &err)) {
+        json_put_null(out, "digest", err.message);
+    } else {
+        auto_free char *digest = mem_printf("sha256:%s", hash);
+        json_put_str(out, "digest", digest);
+    }
+    if (stat(path, &st))
+        json_put_null(out, "size_bytes", "it is not there");
+    else
+        json_put_int(out, "size_bytes", st.st_size);
+    json_put(obj, "image", out);
 }

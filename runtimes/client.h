@@ -45,4 +45,7 @@ char *client_session_path(const char *session_dir, const char *kind, const char 
 /* Put the SHA-256 of a configuration file in effect into obj, null with a why if there is none. */
 void client_put_sha256(json_t *obj, const char *key, const char *path);
 
+/* "image" of a description where it is one file: path, SHA-256, size. */
+void client_put_image_file(json_t *obj, const char *path);
+
 #endif

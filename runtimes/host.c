@@ -102,17 +102,29 @@ bool host_has_cap(int cap)
     return text && (strtoull(text, NULL, 16) >> cap & 1);
 }
 
+/* The second word of a row: real, effective, saved, file system. */
+static bool status_effective(const char *key, int64_t *out)
+{
+    auto_free char *text = status_word(key);
+    char *cursor = text;
+    for (int i = 0; cursor && i < 2; i++) {
+        const char *word = strsep(&cursor, "\t ");
+        if (i == 1)
+            return num_parse_i64(word, out);
+    }
+    return false;
+}
+
 int64_t host_uid(void)
 {
-    auto_free char *text = status_word("Uid"); /* real, effective, saved, file system */
-    char *cursor = text;
-    int64_t uid;
-    for (int i = 0; cursor && i < 2; i++) {
-        char *word = strsep(&cursor, "\t ");
-        if (i == 1 && num_parse_i64(word, &uid))
-            return uid;
-    }
-    return geteuid();
+    int64_t id;
+    return status_effective("Uid", &id) ? id : geteuid();
+}
+
+int64_t host_gid(void)
+{
+    int64_t id;
+    return status_effective("Gid", &id) ? id : getegid();
 }
 
 bool host_program_is_dynamic(const char *path)

@@ -23,6 +23,7 @@ bool host_has_cap(int cap);
 #define HOST_CAP_SYS_RESOURCE 24
 /* Effective user id, from /proc/self/status. */
 int64_t host_uid(void);
+int64_t host_gid(void);
 
 /* Does the program at this path need libraries (an ELF program with an interpreter)? It could not
  * be started inside a container that lacks them. */

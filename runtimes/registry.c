@@ -6,7 +6,8 @@
 #include <string.h>
 
 const struct runtime_ops *const runtime_registry[] = {
-    &runtime_bare, &runtime_podman, &runtime_command, &runtime_fake, NULL,
+    &runtime_bare, &runtime_podman,  &runtime_docker, &runtime_charliecloud,
+    &runtime_crun, &runtime_command, &runtime_fake,   NULL,
 };
 
 const struct runtime_ops *runtime_find(const char *kind)

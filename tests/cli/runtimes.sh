@@ -1,0 +1,158 @@
+# Every container runtime that is here, held to the same contract as podman by tests/cli/podman.sh:
+# the environment byte for byte, mounts, exit codes with and without hello, a program that is not
+# there, limits, and nothing left behind. A runtime that is not here is skipped with its reason.
+. "$(dirname "$0")/lib.sh"
+
+if ! command -v jq >/dev/null; then
+    echo "jq is not installed"
+    exit 77
+fi
+payload=$(readlink -f "$BUILD/payload")
+mkdir -p "$T/root/bin" "$T/m"
+cp "$payload" "$T/root/bin/payload"
+echo data >"$T/root/not-executable"
+ln -s /nowhere-outside "$T/root/link" # a mount point behind it must be made inside
+
+# scenario FILE KIND EXEC [MOUNTS]: bare and that kind, one block
+scenario() {
+    local variables=${ENVIRONMENT-}
+    [ -n "$variables" ] || variables='{}'
+    cat >"$1" <<EOF
+version: 1
+name: rt-$2
+baseline: bare
+workload: {exec: $3, events: ${EVENTS:-none}, env: $variables}
+runtimes:
+  - {name: bare, kind: bare}
+  - name: arm
+    kind: $2
+    rootfs: $T/root
+    mounts: [{source: $payload, target: $payload}${4:-}]
+${EXTRA:-}
+launch: {bind: none}
+sampling: {looks: [2], stop: never, discard_first_block: false}
+limits: {trial: ${TRIAL:-60s}, kill_grace: ${GRACE:-5s}, max_failures: 50}
+output: {dir: $T/results}
+EOF
+}
+session() { # FILE [OPTIONS]: run it; $S is the session's directory, $RC its exit code
+    ncbench run --blocks 1 --progress=none "$@" >"$OUT" 2>"$ERR" </dev/null
+    RC=$?
+    S=$(tail -n 1 "$OUT")
+}
+field() { jq -r "select(.runtime == \"$1\" and .attempt == 1) | $2" "$S/trials.jsonl" | head -n 1; }
+out_of() { cat "$S"/trials/c00.b00."$1"/rank00000.out; }
+processes_left() { grep -zl "^NCBENCH_TRIAL_DIR=$T/results/" /proc/[0-9]*/environ 2>/dev/null; }
+
+# containers_left KIND: whatever the runtime still knows of us
+containers_left() {
+    case $1 in
+        docker) docker ps --all --format '{{.Names}}' | grep '^ncbench-c00.b00.arm' ;;
+        crun) find "$S/crun/state" "$S/crun/bundles" -name 'ncbench-*' 2>/dev/null ;;
+    esac
+}
+
+environment() { # KIND OWN: exact values; only the names of the regex OWN are added
+    local want marks='NCBENCH_TRIAL_|MASTER_PORT=' # differ from trial to trial
+    ENVIRONMENT='{NL: "a\nb", LITERAL: "a\\nb", QUOTES: "\"x\" y", EQUALS: a=b=c, EMPTY: "", UTF8: "grüße", SPACE: " lead ", DOLLAR: "$${HOME}:$$PATH", QUOTED: "\"q\""}'
+    scenario "$T/env.yaml" "$1" "[$payload, print-env0]"
+    session "$T/env.yaml"
+    unset ENVIRONMENT
+    equal "$1: environment: both arms run" "$RC" 0
+    for arm in bare arm; do out_of "$arm" | grep -zvE "^($marks)" | sort -z >"$T/$arm.env"; done
+    equal "$1: nothing of bare is missing" \
+        "$(comm -z -23 "$T/bare.env" "$T/arm.env" | tr '\0\n' '\n|')" ""
+    equal "$1: only the runtime's own is added" \
+        "$(comm -z -13 "$T/bare.env" "$T/arm.env" | tr '\0' '\n' | cut -d= -f1 | grep -vxE "$2")" ""
+}
+
+mounts() { # KIND NAMES…: each name is the right file
+    local kind=$1 i=0 list='' commands='' want=''
+    shift
+    for name; do
+        i=$((i + 1)) want="${want}file $i "
+        echo "file $i" >"$T/m/$name"
+        list="$list, {source: '$T/m/$name', target: '/in put/$name'}"
+        commands="$commands, print-file, '/in put/$name'"
+    done
+    # A link in the image leads inside; ch-run refuses it by itself.
+    [ "$kind" = charliecloud ] || list="$list, {source: $T/m, target: /link/inside}"
+    [ "$kind" = charliecloud ] || commands="$commands, print-file, '/link/inside/$1'" want="${want}file 1 "
+    scenario "$T/mounts.yaml" "$kind" "[$payload$commands]" "$list"
+    session "$T/mounts.yaml" --only runtime=arm
+    equal "$kind: mounts" "$(out_of arm | tr '\n' ' ')" "$want"
+    check_rc 1 "$kind: a link in the image leads nowhere outside" test -e /nowhere-outside
+    equal "$kind: the root file system is left alone" \
+        "$(find "$T/root" -mindepth 1 -printf '%P\n' | sort | tr '\n' ' ')" \
+        "bin bin/payload link not-executable "
+}
+
+exit_codes() { # KIND
+    EVENTS=required scenario "$T/rc.yaml" "$1" "[$payload, hello, exit, '127']"
+    session "$T/rc.yaml"
+    equal "$1: exit 127 after hello" "$(field arm .outcome) $(field arm '.exit.processes[0]')" \
+        "workload_failed 127"
+    EVENTS=required scenario "$T/rc.yaml" "$1" "[$payload, exit, '7']"
+    session "$T/rc.yaml"
+    equal "$1: exit 7 before hello" "$(field arm .outcome)" runtime_failed
+    EVENTS=required scenario "$T/rc.yaml" "$1" "[/nosuch/program]"
+    session "$T/rc.yaml"
+    equal "$1: a program that is not there" "$(field bare .outcome) $(field arm .outcome)" \
+        "not_found not_found"
+    EVENTS=required scenario "$T/rc.yaml" "$1" "[/not-executable]"
+    session "$T/rc.yaml" --only runtime=arm
+    equal "$1: one that is not executable" "$(field arm .outcome)" not_executable
+}
+
+nothing_survives() { # KIND
+    # It ignores TERM and has a child in a session of its own.
+    TRIAL=2s GRACE=500ms scenario "$T/hang.yaml" "$1" "[$payload, ignore-term, fork-setsid, sleep, '600']"
+    session "$T/hang.yaml" --only runtime=arm
+    equal "$1: time-out" "$RC $(field arm .outcome)" "5 timeout"
+    equal "$1: no process of it" "$(processes_left)" ""
+    equal "$1: no container of it" "$(containers_left "$1")" ""
+    GRACE=500ms scenario "$T/int.yaml" "$1" "[$payload, ignore-term, fork-setsid, print, started, sleep, '600']"
+    rm -rf "$T/results/rt-$1"
+    ncbench run --blocks 1 --progress=none --only runtime=arm "$T/int.yaml" >"$OUT" 2>"$ERR" &
+    pid=$!
+    for _ in $(seq 400); do
+        grep -qs started "$T/results/rt-$1"/*/trials/c00.b00.arm/rank00000.out && break
+        sleep 0.05
+    done
+    kill -TERM $pid
+    wait $pid
+    equal "$1: TERM ends the session" "$?" 143
+    equal "$1: and leaves no process" "$(processes_left)" ""
+    equal "$1: nor a container" "$(containers_left "$1")" ""
+}
+
+allocation() { # KIND: the host's limits and shared memory
+    scenario "$T/limits.yaml" "$1" "[$payload, print-file, /proc/self/limits, print-file, /proc/self/mounts]"
+    session "$T/limits.yaml"
+    for row in "Max open files" "Max locked memory" "Max stack size" "Max processes"; do
+        equal "$1: $row is the host's" "$(out_of arm | grep "^$row")" "$(out_of bare | grep "^$row")"
+    done
+    equal "$1: described" "$(field arm '.runtime_version | length > 2')" true
+}
+
+conforms() { # KIND OWN-VARIABLES MOUNT-NAMES…
+    local kind=$1 own=$2
+    shift 2
+    if ! ncbench doctor --runtime "$kind" >"$OUT" 2>&1; then
+        skip "$kind" "$(grep "^FAIL *$kind" "$OUT" | sed 's/^FAIL *[^ ]* *//')"
+        return
+    fi
+    environment "$kind" "$own"
+    mounts "$kind" "$@"
+    exit_codes "$kind"
+    nothing_survives "$kind"
+    allocation "$kind"
+}
+
+conforms crun '-' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
+scenario "$T/colon.yaml" charliecloud "[/bin/true]" ", {source: /tmp, target: '/a:b'}"
+check_rc 3 "charliecloud: a colon in a mount path cannot be expressed" ncbench check --portable "$T/colon.yaml"
+match "charliecloud: and says so" 'cannot mount a path containing ":"' "$ERR"
+conforms charliecloud 'CH_RUNNING' "my run" "tab	here" 'foo,bar' 'back\slash' 'üml'
+conforms docker 'HOSTNAME|HOME|PATH' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
+finish
