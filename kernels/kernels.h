@@ -33,10 +33,12 @@ struct device;
 struct device_event; /* a point in the stream */
 
 struct device_config {
-    const char *type;  /* "cpu" | "cuda" */
-    int index;         /* which one of its kind: the local rank; ignored by the CPU */
-    int threads;       /* CPU threads; 0: what OMP_NUM_THREADS and the affinity mask say */
-    const char *dtype; /* of activations; NULL: the back end's default (float32, cuda: bfloat16) */
+    const char *type; /* "cpu" | "cuda" */
+    int index;        /* which one of its kind: the local rank; ignored by the CPU */
+    int threads;      /* CPU threads; 0: what OMP_NUM_THREADS and the affinity mask say */
+    /* Of activations; NULL: the back end's default (float32, cuda: bfloat16). "fp8": bfloat16
+     * activations, 8-bit operands of products. */
+    const char *dtype;
 };
 
 struct device_info {

@@ -189,7 +189,7 @@ static int make_model(struct train *t, struct error *err)
     struct device_info info;
     t->run->device->ops->info(t->run->device, &info);
     const struct optimizer_config config = {
-        .ns_bf16 = !strcmp(info.dtype, "bfloat16"),
+        .ns_bf16 = strcmp(info.dtype, "float32") != 0,
         .embedding_lr = o->embedding_lr,
         .unembedding_lr = o->unembedding_lr,
         .matrix_lr = o->matrix_lr,

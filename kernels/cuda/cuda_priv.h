@@ -29,6 +29,7 @@ enum { STAGING_SLOTS = 4, STAGING_BYTES = 1 << 20 };
 struct gemm_cache;
 struct sdpa_cache;
 struct fuse_cache;
+struct fp8_state;
 
 struct cuda_state {
     int index;
@@ -51,7 +52,8 @@ struct cuda_state {
     int64_t used_bytes, peak_bytes; /* of all that was allocated here */
     int64_t workspace_bytes;        /* as last told to the model: what muon may use of ws */
     bool deterministic;
-    bool own_attention; /* --attention own */
+    bool own_attention;    /* --attention own */
+    struct fp8_state *fp8; /* kernels/cuda/fp8.cuh; NULL: products in the format of activations */
 };
 
 static inline struct cuda_state *cuda_state_of(struct device *d)
@@ -85,10 +87,14 @@ int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *e
 struct gemm {
     int64_t m, n, k;
     bool ta, tb;
+    /* Of both operands, with one exception: beside an e5m2 a, b is e4m3 (there is no product of two
+     * e5m2). 8-bit operands: ta false and tb true, the only layout that Hopper takes. */
     cudaDataType_t type_ab, type_y;
     float alpha, beta;
     int batch;
     int64_t stride_a, stride_b, stride_y;
+    const float *scale_a, *scale_b; /* of 8-bit operands: device memory, x = scale * stored */
+    bool fast_accumulation;         /* of 8-bit products: fewer bits in the running sum */
 };
 int gemm_run(struct cuda_state *s, const struct gemm *g, void *y, const void *a, const void *b,
              struct error *err);

@@ -1,6 +1,7 @@
 /* The device: one GPU, one stream, memory, events; and the op tables. */
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/cuda_priv.h"
+#include "kernels/cuda/fp8.cuh"
 #include "kernels/cuda/head.cuh"
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/norm.cuh"
@@ -61,6 +62,7 @@ static void close_state(struct cuda_state *s)
     if (s->stream)
         cudaStreamSynchronize(s->stream);
     gemm_cache_free(s);
+    fp8_close(s);
 #ifdef HAVE_CUDNN
     cudnn_caches_free(s);
     if (s->dnn)
@@ -139,6 +141,17 @@ static int cuda_open(struct device *d, const struct device_config *config, struc
     return 0;
 }
 
+static int open_fp8(struct device *d, const struct device_config *config, struct error *err)
+{
+    if (cuda_open(d, config, err))
+        return -err->code;
+    if (!fp8_open(cuda_state_of(d), err))
+        return 0;
+    close_state(cuda_state_of(d));
+    d->state = nullptr;
+    return -err->code;
+}
+
 static void cuda_close(struct device *d)
 {
     close_state(cuda_state_of(d));
@@ -157,11 +170,12 @@ static void describe(struct device *d, struct device_info *out, const char *dtyp
     snprintf(out->library + n, sizeof out->library - (size_t)n, ", no cuDNN");
 #endif
     const char *row;
-    if (strcmp(dtype, "bfloat16") != 0)
+    if (!strcmp(dtype, "float32"))
         snprintf(out->peak_kind, sizeof out->peak_kind, "no peak is known for %s products", dtype);
     else if (peak_bf16_flops(s->properties.name, &row) > 0)
         snprintf(out->peak_kind, sizeof out->peak_kind,
-                 "dense bfloat16 peak of \"%s\" from its data sheet", row);
+                 "dense bfloat16 peak of \"%s\" from its data sheet%s", row,
+                 strcmp(dtype, "fp8") ? "" : ", though products are fp8");
     else
         snprintf(out->peak_kind, sizeof out->peak_kind,
                  "the table of peaks does not know this GPU");
@@ -171,6 +185,10 @@ static void describe(struct device *d, struct device_info *out, const char *dtyp
 static void info_bf16(struct device *d, struct device_info *out)
 {
     describe(d, out, "bfloat16");
+}
+static void info_fp8(struct device *d, struct device_info *out)
+{
+    describe(d, out, "fp8");
 }
 static void info_f32(struct device *d, struct device_info *out)
 {
@@ -209,11 +227,13 @@ static int cuda_alloc(struct device *d, void **out, int64_t bytes, const char *w
 static void cuda_free(struct device *d, void *p, int64_t bytes)
 {
     count_bytes(cuda_state_of(d), -bytes);
+    fp8_freed(cuda_state_of(d), p, bytes);
     cudaFree(p);
 }
 
 static int cuda_zero(struct device *d, void *p, int64_t bytes, struct error *err)
 {
+    fp8_written(cuda_state_of(d), p, bytes);
     CUDA_TRY(cudaMemsetAsync(p, 0, (size_t)bytes, cuda_state_of(d)->stream), err);
     return 0;
 }
@@ -224,6 +244,7 @@ static int cuda_to_device(struct device *d, void *dst, const void *src, int64_t 
                           struct error *err)
 {
     struct cuda_state *s = cuda_state_of(d);
+    fp8_written(s, dst, bytes);
     if (bytes > (int64_t)STAGING_BYTES) {
         CUDA_TRY(cudaMemcpyAsync(dst, src, (size_t)bytes, cudaMemcpyHostToDevice, s->stream), err);
         return 0;
@@ -250,6 +271,7 @@ static int cuda_to_host(struct device *d, void *dst, const void *src, int64_t by
 
 static int cuda_copy(struct device *d, void *dst, const void *src, int64_t bytes, struct error *err)
 {
+    fp8_written(cuda_state_of(d), dst, bytes);
     CUDA_TRY(cudaMemcpyAsync(dst, src, (size_t)bytes, cudaMemcpyDeviceToDevice,
                              cuda_state_of(d)->stream),
              err);
@@ -337,6 +359,7 @@ static int act_to_f32(struct device *d, float *out, const void *act, int64_t n, 
 template <typename T>
 static int act_from_f32(struct device *d, void *act, const float *in, int64_t n, struct error *err)
 {
+    fp8_written(cuda_state_of(d), act, act_bytes<T>(n));
     convert_kernel<T, float>
         <<<blocks_for(n, 256), 256, 0, cuda_state_of(d)->stream>>>((T *)act, in, n);
     CUDA_LAUNCHED("act_from_f32", err);
@@ -385,12 +408,21 @@ template <typename T> static constexpr struct kernel_ops make_ops(const char *na
     return k;
 }
 
-static constexpr struct device_ops make_device(void (*info)(struct device *, struct device_info *),
-                                               double (*peak)(struct device *, double))
+static struct kernel_ops make_fp8_ops()
+{
+    struct kernel_ops k = make_ops<__nv_bfloat16>("cuda fp8", true);
+    fp8_fill_ops(&k);
+    return k;
+}
+
+static constexpr struct device_ops
+make_device(int (*open)(struct device *, const struct device_config *, struct error *),
+            void (*info)(struct device *, struct device_info *),
+            double (*peak)(struct device *, double))
 {
     struct device_ops o = {};
     o.name = "cuda";
-    o.open = cuda_open;
+    o.open = open;
     o.close = cuda_close;
     o.info = info;
     o.memory = cuda_memory;
@@ -409,19 +441,28 @@ static constexpr struct device_ops make_device(void (*info)(struct device *, str
     return o;
 }
 
-static const struct device_ops device_bf16 = make_device(info_bf16, measure_peak_bf16);
-static const struct device_ops device_f32 = make_device(info_f32, measure_peak_f32);
-static const struct kernel_ops kernels_bf16 = make_ops<__nv_bfloat16>("cuda bfloat16", true);
-static const struct kernel_ops kernels_f32 = make_ops<float>("cuda float32", false);
+static const struct {
+    const char *dtype;
+    struct device_ops device;
+    struct kernel_ops kernels;
+} backends[] = {
+    {"bfloat16", make_device(cuda_open, info_bf16, measure_peak_bf16),
+     make_ops<__nv_bfloat16>("cuda bfloat16", true)},
+    {"float32", make_device(cuda_open, info_f32, measure_peak_f32),
+     make_ops<float>("cuda float32", false)},
+    {"fp8", make_device(open_fp8, info_fp8, measure_peak_bf16), make_fp8_ops()},
+};
 
 extern "C" __attribute__((visibility("default"))) bool
 nanochat_cuda_backend(const char *dtype, const struct device_ops **device,
                       const struct kernel_ops **kernels)
 {
-    const bool bf16 = !strcmp(dtype, "bfloat16");
-    if (!bf16 && strcmp(dtype, "float32") != 0)
-        return false;
-    *device = bf16 ? &device_bf16 : &device_f32;
-    *kernels = bf16 ? &kernels_bf16 : &kernels_f32;
-    return true;
+    for (const auto &b : backends) {
+        if (strcmp(b.dtype, dtype) != 0)
+            continue;
+        *device = &b.device;
+        *kernels = &b.kernels;
+        return true;
+    }
+    return false;
 }

@@ -40,7 +40,31 @@ static bool same(const struct gemm *a, const struct gemm *b)
     return a->m == b->m && a->n == b->n && a->k == b->k && a->ta == b->ta && a->tb == b->tb &&
            a->type_ab == b->type_ab && a->type_y == b->type_y && (a->beta == 0) == (b->beta == 0) &&
            a->batch == b->batch && a->stride_a == b->stride_a && a->stride_b == b->stride_b &&
-           a->stride_y == b->stride_y;
+           a->stride_y == b->stride_y && a->fast_accumulation == b->fast_accumulation;
+}
+
+static cudaDataType_t type_b(const struct gemm *g)
+{
+    return g->type_ab == CUDA_R_8F_E5M2 ? CUDA_R_8F_E4M3 : g->type_ab;
+}
+
+static bool is_fp8(const struct gemm *g)
+{
+    return g->type_ab == CUDA_R_8F_E4M3 || g->type_ab == CUDA_R_8F_E5M2;
+}
+
+/* The first operand of the column-major product is b. */
+static int set_scales(const gemm_plan *p, const struct gemm *g, struct error *err)
+{
+    if (!is_fp8(g))
+        return 0;
+    LT_TRY(cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &g->scale_b,
+                                          sizeof g->scale_b),
+           err);
+    LT_TRY(cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &g->scale_a,
+                                          sizeof g->scale_a),
+           err);
+    return 0;
 }
 
 static int make_layout(cublasLtMatrixLayout_t *out, cudaDataType_t type, int64_t rows, int64_t cols,
@@ -75,9 +99,17 @@ static int describe(gemm_plan *p, struct error *err)
     LT_TRY(cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSB, &op_second,
                                           sizeof op_second),
            err);
+    if (is_fp8(g)) {
+        const int8_t fast = g->fast_accumulation;
+        LT_TRY(cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
+                                              sizeof fast),
+               err);
+        if (set_scales(p, g, err))
+            return -err->code;
+    }
     if (make_layout(&p->a, g->type_ab, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->batch,
                     g->stride_a, err) ||
-        make_layout(&p->b, g->type_ab, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->batch,
+        make_layout(&p->b, type_b(g), g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->batch,
                     g->stride_b, err) ||
         make_layout(&p->y, g->type_y, g->m, g->n, g->batch, g->stride_y, err))
         return -err->code;
@@ -209,6 +241,8 @@ int gemm_run_onto(struct cuda_state *s, const struct gemm *g, void *y, const voi
 {
     gemm_plan *p = nullptr;
     if (find_plan(s, g, a, b, &p, err))
+        return -err->code;
+    if (set_scales(p, g, err))
         return -err->code;
     gemm_plan call = *p;
     call.key.alpha = g->alpha;

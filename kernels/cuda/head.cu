@@ -2,6 +2,7 @@
  * for the maximum. One block a row; the gradient overwrites the logits. */
 #include "kernels/cuda/head.cuh"
 
+#include "kernels/cuda/fp8.cuh"
 #include "kernels/cuda/linear.cuh"
 
 #include <cuda_fp16.h>
@@ -88,9 +89,9 @@ __device__ inline float add_exponentials(pack<T> &p, int64_t i, int32_t target, 
 }
 
 /* p: t; writes (softmax − 1[target])·(1 − t²)·scale over the logits. */
-template <typename T>
+template <typename T, typename W>
 __device__ inline void write_gradient(T *x, pack<T> &p, int64_t i, int32_t target, float inverse,
-                                      float scale)
+                                      float scale, int64_t V, W &copy)
 {
     const bool here = target >= i && target < i + pack<T>::n;
 #pragma unroll
@@ -102,27 +103,32 @@ __device__ inline void write_gradient(T *x, pack<T> &p, int64_t i, int32_t targe
         p.v[j] = q * (1.0f - t * t) * scale;
     }
     p.store(x + i);
+    copy.template put<pack<T>::n>((int64_t)blockIdx.x * V + i, p.v);
 }
 
 /* Vectorised: V a multiple of the pack. Writes the gradient over the logits when WITH_GRADIENT. */
-template <typename T, bool WITH_GRADIENT>
+template <typename T, bool WITH_GRADIENT, typename W>
 __global__ void __launch_bounds__(THREADS)
     cross_entropy_kernel(float *__restrict__ losses, T *__restrict__ logits,
-                         const int32_t *__restrict__ targets, float scale, int64_t V)
+                         const int32_t *__restrict__ targets, float scale, int64_t V, W copy)
 {
     __shared__ float shared[33];
     __shared__ float target_logit;
     const int64_t row = blockIdx.x;
     T *x = logits + row * V;
     const int32_t target = targets[row];
+    if (WITH_GRADIENT)
+        copy.start();
     if (target < 0) {
         if (WITH_GRADIENT) {
             pack<T> zero;
 #pragma unroll
             for (int j = 0; j < pack<T>::n; j++)
                 zero.v[j] = 0.0f;
-            for (int64_t i = (int64_t)threadIdx.x * pack<T>::n; i < V; i += THREADS * pack<T>::n)
+            for (int64_t i = (int64_t)threadIdx.x * pack<T>::n; i < V; i += THREADS * pack<T>::n) {
                 zero.store(x + i);
+                copy.template put<pack<T>::n>(row * V + i, zero.v);
+            }
         }
         if (threadIdx.x == 0)
             losses[row] = 0.0f;
@@ -158,7 +164,7 @@ __global__ void __launch_bounds__(THREADS)
         if (i < V) {
             pack<T> p;
             kept[c].take(p);
-            write_gradient<T>(x, p, i, target, inverse, scale);
+            write_gradient<T, W>(x, p, i, target, inverse, scale, V, copy);
         }
     }
     for (int64_t i = ((int64_t)KEEP * THREADS + threadIdx.x) * pack<T>::n; i < V;
@@ -168,7 +174,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int j = 0; j < pack<T>::n; j++)
             p.v[j] = soft_tanh<T>(p.v[j] * (1.0f / CAP));
-        write_gradient<T>(x, p, i, target, inverse, scale);
+        write_gradient<T, W>(x, p, i, target, inverse, scale, V, copy);
     }
 }
 
@@ -227,11 +233,25 @@ static int launch_cross_entropy(struct cuda_state *s, float *losses, T *logits,
         cross_entropy_scalar<T>
             <<<(unsigned)rows, 256, 0, s->stream>>>(losses, logits, targets, scale, V, gradient);
     else if (gradient)
-        cross_entropy_kernel<T, true>
-            <<<(unsigned)rows, THREADS, 0, s->stream>>>(losses, logits, targets, scale, V);
+        cross_entropy_kernel<T, true, no_writer><<<(unsigned)rows, THREADS, 0, s->stream>>>(
+            losses, logits, targets, scale, V, no_writer());
     else
-        cross_entropy_kernel<T, false>
-            <<<(unsigned)rows, THREADS, 0, s->stream>>>(losses, logits, targets, scale, V);
+        cross_entropy_kernel<T, false, no_writer><<<(unsigned)rows, THREADS, 0, s->stream>>>(
+            losses, logits, targets, scale, V, no_writer());
+    CUDA_LAUNCHED("cross_entropy", err);
+}
+
+int cross_entropy_fp8(struct cuda_state *s, float *losses, void *logits, const int32_t *targets,
+                      float scale, const struct fp8_sink *sink, int64_t rows, int64_t V,
+                      struct error *err)
+{
+    typedef __nv_bfloat16 T;
+    typedef fp8_writer<FP8_E5M2> W;
+    if (!sink)
+        return launch_cross_entropy<T>(s, losses, (T *)logits, targets, scale, rows, V, false, err);
+    const W copy = {*sink, 0, 0};
+    cross_entropy_kernel<T, true, W>
+        <<<(unsigned)rows, THREADS, 0, s->stream>>>(losses, (T *)logits, targets, scale, V, copy);
     CUDA_LAUNCHED("cross_entropy", err);
 }
 

@@ -16,4 +16,11 @@ template <typename T> struct head_ops {
                       int64_t C, int64_t V, struct error *err);
 };
 
+/* The pass over bfloat16 logits alone: losses, and with a sink the gradient over the logits and an
+ * e5m2 copy of it. V a multiple of 8. */
+struct fp8_sink;
+int cross_entropy_fp8(struct cuda_state *s, float *losses, void *logits, const int32_t *targets,
+                      float scale, const struct fp8_sink *sink, int64_t rows, int64_t V,
+                      struct error *err);
+
 #endif

@@ -2,14 +2,16 @@
  * element is read once. Widths that are no multiple of the pack take the scalar kernels. */
 #include "kernels/cuda/norm.cuh"
 
+#include "kernels/cuda/fp8.cuh"
+
 #include <cub/device/device_radix_sort.cuh>
 
 static constexpr int WARPS = 8; /* rows a block */
 
-template <typename T, int PACKS>
+template <typename T, int PACKS, typename W>
 __global__ void norm_fwd_kernel(T *__restrict__ xn, float *__restrict__ rstd,
                                 const T *__restrict__ x, const int32_t *__restrict__ tokens,
-                                int64_t rows, int C)
+                                int64_t rows, int C, W copy)
 {
     const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
     const int lane = threadIdx.x & 31;
@@ -29,6 +31,7 @@ __global__ void norm_fwd_kernel(T *__restrict__ xn, float *__restrict__ rstd,
         }
     }
     const float r = rsqrtf(warp_sum(sum) / (float)C + NORM_EPS);
+    copy.start();
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
         const int i = (p * 32 + lane) * pack<T>::n;
@@ -37,10 +40,12 @@ __global__ void norm_fwd_kernel(T *__restrict__ xn, float *__restrict__ rstd,
             for (int j = 0; j < pack<T>::n; j++)
                 keep[p].v[j] *= r;
             keep[p].store(xn + row * C + i);
+            copy.template put<pack<T>::n>(row * C + i, keep[p].v);
         }
     }
     if (lane == 0)
         rstd[row] = r;
+    copy.finish();
 }
 
 template <typename T>
@@ -63,10 +68,10 @@ __global__ void norm_fwd_scalar(T *xn, float *rstd, const T *x, const int32_t *t
 }
 
 /* dx (+)= r·(g − xn·mean(xn·g)). */
-template <typename T, int PACKS>
+template <typename T, int PACKS, typename W>
 __global__ void norm_bwd_kernel(T *__restrict__ dx, const T *__restrict__ dxn,
                                 const T *__restrict__ xn, const float *__restrict__ rstd,
-                                bool accumulate, int64_t rows, int C)
+                                bool accumulate, int64_t rows, int C, W copy)
 {
     const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
     const int lane = threadIdx.x & 31;
@@ -96,6 +101,7 @@ __global__ void norm_bwd_kernel(T *__restrict__ dx, const T *__restrict__ dxn,
         }
     }
     const float mean = warp_sum(dot) / (float)C, r = rstd[row];
+    copy.start();
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
         const int i = (p * 32 + lane) * pack<T>::n;
@@ -110,8 +116,10 @@ __global__ void norm_bwd_kernel(T *__restrict__ dx, const T *__restrict__ dxn,
                 out.v[j] = accumulate ? to_float(c[j]) + v : v;
             }
             out.store(dx + row * C + i);
+            copy.template put<pack<T>::n>(row * C + i, out.v);
         }
     }
+    copy.finish();
 }
 
 template <typename T>
@@ -133,27 +141,55 @@ __global__ void norm_bwd_scalar(T *dx, const T *dxn, const T *xn, const float *r
     }
 }
 
-/* Call KERNEL<T, PACKS> with the smallest PACKS that covers a row, or SCALAR<T>. */
+/* Call KERNEL<T, PACKS, W> with the smallest PACKS that covers a row. */
+#define NORM_LAUNCH(KERNEL, W, ...)                                                                \
+    do {                                                                                           \
+        const unsigned grid = blocks_for(rows, WARPS);                                             \
+        const int packs = (int)((C + 32 * pack<T>::n - 1) / (32 * pack<T>::n));                    \
+        if (packs <= 1)                                                                            \
+            KERNEL<T, 1, W><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                      \
+        else if (packs <= 2)                                                                       \
+            KERNEL<T, 2, W><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                      \
+        else if (packs <= 3)                                                                       \
+            KERNEL<T, 3, W><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                      \
+        else if (packs <= 5)                                                                       \
+            KERNEL<T, 5, W><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                      \
+        else if (packs <= 8)                                                                       \
+            KERNEL<T, 8, W><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                      \
+        else                                                                                       \
+            KERNEL<T, 16, W><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                     \
+    } while (0)
+
+/* The same without a copy, or SCALAR<T> for widths that the vectors do not fit. */
 #define NORM_DISPATCH(KERNEL, SCALAR, ...)                                                         \
     do {                                                                                           \
-        const int per_warp = 32 * pack<T>::n;                                                      \
-        const unsigned grid = blocks_for(rows, WARPS);                                             \
-        const int packs = (int)((C + per_warp - 1) / per_warp);                                    \
-        if (C % pack<T>::n != 0 || packs > 16)                                                     \
-            SCALAR<T><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                            \
-        else if (packs <= 1)                                                                       \
-            KERNEL<T, 1><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
-        else if (packs <= 2)                                                                       \
-            KERNEL<T, 2><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
-        else if (packs <= 3)                                                                       \
-            KERNEL<T, 3><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
-        else if (packs <= 5)                                                                       \
-            KERNEL<T, 5><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
-        else if (packs <= 8)                                                                       \
-            KERNEL<T, 8><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                         \
+        if (C % pack<T>::n != 0 || C > 16 * 32 * pack<T>::n)                                       \
+            SCALAR<T><<<blocks_for(rows, WARPS), WARPS * 32, 0, s->stream>>>(__VA_ARGS__);         \
         else                                                                                       \
-            KERNEL<T, 16><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                        \
+            NORM_LAUNCH(KERNEL, no_writer, __VA_ARGS__, no_writer());                              \
     } while (0)
+
+int norm_fwd_fp8(struct cuda_state *s, void *xn, float *rstd, const void *x,
+                 const struct fp8_sink *sink, int64_t rows, int64_t C, struct error *err)
+{
+    typedef __nv_bfloat16 T;
+    typedef fp8_writer<FP8_E4M3> W;
+    const W copy = {*sink, 0, 0};
+    NORM_LAUNCH(norm_fwd_kernel, W, (T *)xn, rstd, (const T *)x, nullptr, rows, (int)C, copy);
+    CUDA_LAUNCHED("norm_fwd", err);
+}
+
+int norm_bwd_fp8(struct cuda_state *s, void *dx, const void *dxn, const void *xn, const float *rstd,
+                 bool accumulate, const struct fp8_sink *sink, int64_t rows, int64_t C,
+                 struct error *err)
+{
+    typedef __nv_bfloat16 T;
+    typedef fp8_writer<FP8_E5M2> W;
+    const W copy = {*sink, 0, 0};
+    NORM_LAUNCH(norm_bwd_kernel, W, (T *)dx, (const T *)dxn, (const T *)xn, rstd, accumulate, rows,
+                (int)C, copy);
+    CUDA_LAUNCHED("norm_bwd", err);
+}
 
 template <typename T>
 int norm_ops<T>::norm_fwd(struct device *d, void *xn, float *rstd, const void *x, int64_t rows,

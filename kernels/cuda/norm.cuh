@@ -17,4 +17,12 @@ template <typename T> struct norm_ops {
                               struct error *err);
 };
 
+/* The same for bfloat16 with an 8-bit copy of the result: C a multiple of 8 up to 4096. */
+struct fp8_sink;
+int norm_fwd_fp8(struct cuda_state *s, void *xn, float *rstd, const void *x,
+                 const struct fp8_sink *sink, int64_t rows, int64_t C, struct error *err);
+int norm_bwd_fp8(struct cuda_state *s, void *dx, const void *dxn, const void *xn, const float *rstd,
+                 bool accumulate, const struct fp8_sink *sink, int64_t rows, int64_t C,
+                 struct error *err);
+
 #endif

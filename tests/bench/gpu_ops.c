@@ -1,9 +1,10 @@
 /* Time of every op at the shapes of one micro-step, and what a micro-step should cost by their sum.
  *
- *   gpu_ops [depth=20] [B=32] [T=2048] [V=65536]
+ *   gpu_ops [depth=20] [B=32] [T=2048] [V=65536] [dtype=bfloat16]
  *
- * Medians of single calls between events on random data, after two that are not counted; the last
- * lines run the whole sequence back to back, as training does, to show what power and clocks leave.
+ * The floors are those of bfloat16. Medians of single calls between events on random data, after
+ * two that are not counted; the last lines run the whole sequence back to back, as training does,
+ * to show what power and clocks leave.
  */
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -118,7 +119,7 @@ int main(int argc, char **argv)
             return 2;
     L = arg[0], B = arg[1], T = arg[2], V = arg[3];
     C = L * 64, H = (C + 127) / 128, D = C / H, rows = B * T;
-    struct device_config config = {.type = "cuda"};
+    struct device_config config = {.type = "cuda", .dtype = argc > 5 ? argv[5] : NULL};
     MUST(device_open(&gpu, &config, &err));
     const struct kernel_ops *k = gpu->kernels;
     MUST(gpu->ops->event_new(gpu, &from, &err));
