@@ -77,6 +77,8 @@ int cuda_failed(struct error *err, cudaError_t rc, const char *what);
         return 0;                                                                                  \
     } while (0)
 
+/* Memory that was allocated (or, negative, freed) is part of what the device takes. */
+void cuda_count_bytes(struct cuda_state *s, int64_t bytes);
 /* Device memory of at least `bytes` that lives as long as the device; one user at a time. */
 int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *err);
 

@@ -27,7 +27,7 @@ int cuda_failed(struct error *err, cudaError_t rc, const char *what)
     return error_set(err, code, "CUDA: %s: %s", what, cudaGetErrorString(rc));
 }
 
-static void count_bytes(struct cuda_state *s, int64_t bytes)
+void cuda_count_bytes(struct cuda_state *s, int64_t bytes)
 {
     s->used_bytes += bytes;
     if (s->used_bytes > s->peak_bytes)
@@ -40,12 +40,12 @@ int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *e
         /* kernels in flight may still use the old one */
         CUDA_TRY(cudaStreamSynchronize(s->stream), err);
         cudaFree(s->scratch);
-        count_bytes(s, -(int64_t)s->scratch_bytes);
+        cuda_count_bytes(s, -(int64_t)s->scratch_bytes);
         s->scratch = nullptr;
         s->scratch_bytes = 0;
         CUDA_TRY(cudaMalloc(&s->scratch, bytes), err);
         s->scratch_bytes = bytes;
-        count_bytes(s, (int64_t)bytes);
+        cuda_count_bytes(s, (int64_t)bytes);
     }
     *out = s->scratch;
     return 0;
@@ -88,7 +88,7 @@ static int open_libraries(struct cuda_state *s, struct error *err)
     if (cublasLtCreate(&s->lt) != CUBLAS_STATUS_SUCCESS)
         return error_set(err, CUDA_EXIT_DEVICE, "cublasLt cannot be opened");
     CUDA_TRY(cudaMalloc(&s->lt_workspace, LT_WORKSPACE_BYTES), err);
-    count_bytes(s, (int64_t)LT_WORKSPACE_BYTES);
+    cuda_count_bytes(s, (int64_t)LT_WORKSPACE_BYTES);
 #ifdef HAVE_CUDNN
     if (cudnnCreate(&s->dnn) != CUDNN_STATUS_SUCCESS)
         return error_set(err, CUDA_EXIT_DEVICE, "cuDNN cannot be opened");
@@ -219,14 +219,14 @@ static int cuda_alloc(struct device *d, void **out, int64_t bytes, const char *w
         return error_set(err, CUDA_EXIT_OOM, "%s: cannot allocate %.1f MiB on the GPU", what,
                          (double)bytes / 1048576.0);
     }
-    count_bytes(s, bytes);
+    cuda_count_bytes(s, bytes);
     CUDA_TRY(cudaMemsetAsync(*out, 0, (size_t)bytes, s->stream), err);
     return 0;
 }
 
 static void cuda_free(struct device *d, void *p, int64_t bytes)
 {
-    count_bytes(cuda_state_of(d), -bytes);
+    cuda_count_bytes(cuda_state_of(d), -bytes);
     fp8_freed(cuda_state_of(d), p, bytes);
     cudaFree(p);
 }

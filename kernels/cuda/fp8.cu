@@ -309,6 +309,14 @@ void fp8_written(struct cuda_state *s, const void *p, int64_t bytes)
             w.second.fresh = false;
 }
 
+static void free_weight(struct cuda_state *s, fp8_cast *c)
+{
+    if (!c->straight)
+        return;
+    cudaFree(c->straight);
+    cuda_count_bytes(s, -2 * c->in * c->out);
+}
+
 void fp8_freed(struct cuda_state *s, const void *p, int64_t bytes)
 {
     struct fp8_state *f = s->fp8;
@@ -317,7 +325,7 @@ void fp8_freed(struct cuda_state *s, const void *p, int64_t bytes)
     fp8_written(s, p, bytes);
     for (auto w = f->weights.begin(); w != f->weights.end();) {
         if (overlap(w->first, 1, p, bytes)) {
-            cudaFree(w->second.straight);
+            free_weight(s, &w->second);
             w = f->weights.erase(w);
         } else {
             ++w;
@@ -352,11 +360,13 @@ static int take_buffer(struct cuda_state *s, fp8_copy **out, const void *y, int6
     if (c->capacity < n) {
         CUDA_TRY(cudaStreamSynchronize(s->stream), err); /* the old one may be in use */
         cudaFree(c->data);
+        cuda_count_bytes(s, -c->capacity);
         c->data = nullptr;
         c->capacity = 0;
         const int64_t bytes = std::max(n, f->expected);
         CUDA_TRY(cudaMalloc((void **)&c->data, (size_t)bytes), err);
         c->capacity = bytes;
+        cuda_count_bytes(s, bytes);
     }
     c->from = (const char *)y;
     c->n = n;
@@ -503,9 +513,10 @@ static int add_weight(struct cuda_state *s, fp8_cast *c, const void *w, int64_t 
                       struct error *err)
 {
     bool fresh;
-    cudaFree(c->straight);
+    free_weight(s, c);
     *c = {};
     CUDA_TRY(cudaMalloc((void **)&c->straight, (size_t)(2 * in * out)), err);
+    cuda_count_bytes(s, 2 * in * out);
     c->transposed = c->straight + in * out;
     c->in = in;
     c->out = out;
@@ -552,7 +563,7 @@ void fp8_close(struct cuda_state *s)
     for (fp8_copy &c : f->copies)
         cudaFree(c.data);
     for (auto &w : f->weights)
-        cudaFree(w.second.straight);
+        free_weight(s, &w.second);
     cudaFree(f->scales);
     delete f;
     s->fp8 = nullptr;
