@@ -3,6 +3,7 @@
 #include "common/mem.h"
 #include "common/protocol.h"
 #include "harness/plan.h"
+#include "harness/plan_power.h"
 #include "harness/scenario.h"
 #include "harness/verbs.h"
 
@@ -13,6 +14,7 @@
 struct plan_options {
     bool json;
     int64_t blocks, seed;
+    char *session;
     struct strv defines;
 };
 
@@ -23,6 +25,9 @@ const struct option_spec plan_options[] = {
      "so many analysed blocks a cell; -1: up to the last look"},
     {"seed", 0, OPT_INT, offsetof(struct plan_options, seed), "-1", -1, 9007199254740992.0, "N",
      "of the order, in place of sampling.seed; -1: the scenario's"},
+    {"session", 0, OPT_STRING, offsetof(struct plan_options, session), NULL, 0, 0, "DIR",
+     "an earlier session whose noise tells how many blocks are needed; else the newest of this "
+     "scenario"},
     {"define", 'D', OPT_LIST, offsetof(struct plan_options, defines), NULL, 0, 0, "KEY=VALUE",
      "replace a variable or a key, such as image=x or sampling.seed=7; may be repeated"},
     {0},
@@ -142,6 +147,7 @@ static int print_plan(const struct scenario *s, const struct plan_options *o, st
                     "\nat most %zu trials: %" PRId64 " blocks of %zu runtimes in each of %zu "
                     "cell%s\n",
                     plan.count, plan.blocks, s->n_runtimes, s->n_cells, s->n_cells == 1 ? "" : "s");
+        rc = rc ? rc : plan_power(s, &plan, o->session, &out, err);
     }
     plan_release(&plan);
     if (!rc && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout)))

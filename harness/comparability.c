@@ -178,18 +178,26 @@ static bool same(struct side a, struct side b)
     return json_equal(a.value, b.value);
 }
 
+/* Only a null has a reason beside it. */
 static struct side side_of(const json_t *root, const char *path)
 {
-    auto_free char *why = mem_printf("%s_why", path);
-    return (struct side){json_at(root, path), json_read_str(root, why)};
+    struct side s = {json_at(root, path), NULL};
+    if (json_is_null(s.value)) {
+        auto_free char *why = mem_printf("%s_why", path);
+        s.why = json_read_str(root, why);
+    }
+    return s;
 }
 
 /* A key as it is, without taking dots for a path. */
 static struct side side_of_key(const json_t *object, const char *key)
 {
-    auto_free char *why = mem_printf("%s_why", key);
-    const json_t *text = json_object_get(object, why);
-    return (struct side){json_object_get(object, key), json_string_value(text)};
+    struct side s = {json_object_get(object, key), NULL};
+    if (json_is_null(s.value)) {
+        auto_free char *why = mem_printf("%s_why", key);
+        s.why = json_string_value(json_object_get(object, why));
+    }
+    return s;
 }
 
 static void diff_key(const struct diff *d, const struct comparability_item *item, const json_t *a,

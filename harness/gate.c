@@ -33,7 +33,7 @@ static enum gate_result judge(const struct study *s, const struct gate *g,
     struct interval cost = comparison_cost(c);
     if (cost.hi < 1 + c->margin)
         return GATE_PASSED;
-    return cost.lo > 1 + c->margin ? GATE_FAILED : GATE_INCONCLUSIVE;
+    return comparison_claim(c).lo > 1 + c->margin ? GATE_FAILED : GATE_INCONCLUSIVE;
 }
 
 static void add(struct gate_lines *out, enum gate_result result, char *what, char *detail)

@@ -17,6 +17,10 @@
 static void replace(json_t *obj, const char *key, double value, const char *why)
 {
     char why_key[96];
+    if (isfinite(value) && !json_is_null(json_object_get(obj, key))) { /* then there is none */
+        json_object_set_new(obj, key, json_real(value));
+        return;
+    }
     snprintf(why_key, sizeof why_key, "%s_why", key);
     json_object_del(obj, why_key);
     if (isfinite(value)) {

@@ -37,4 +37,40 @@ struct selftest_result {
 int selftest_run(const struct selftest_case *c, uint64_t seed, struct selftest_result *out,
                  struct error *err);
 
+/* ---- selftest --full: error rates, power and coverage ----------------------------------------
+ *
+ * Every row simulates so many sessions of one truth: paired trials differ by `noise` (sd of the
+ * log-ratio; the trials' noise is AR(1), with drift and with a factor that the arms of a block
+ * share), the arm is slower by `effect`, the margin is 1 %, and there are 1, 2 or 3 looks (6, 12,
+ * 24 blocks). Session i of row r has the seed  seed + 1,000,000 r + i:  the table does not depend
+ * on how many processes made it. */
+struct selftest_row {
+    double noise, effect;
+    int looks;
+    bool never; /* stop: never, so that the number of blocks is fixed */
+};
+extern const struct selftest_row selftest_rows[];
+extern const size_t selftest_row_count;
+
+struct selftest_tally { /* whole numbers, so that the sum does not depend on the order */
+    int64_t sessions;
+    int64_t verdicts[VERDICT_COUNT];
+    int64_t blocks;
+    int64_t covered; /* sessions whose printed interval holds the truth */
+    int64_t sd_nano; /* sum of the sd of the log-ratios, in 1e-9 */
+};
+double selftest_share_different(const struct selftest_tally *t); /* any slower or faster */
+double selftest_share_slower(const struct selftest_tally *t);    /* with or without size */
+double selftest_share(const struct selftest_tally *t, enum verdict_kind v);
+double selftest_coverage(const struct selftest_tally *t);
+double selftest_nominal(const struct selftest_row *row); /* coverage of the printed interval */
+
+/* jobs: processes; >= 1. */
+int selftest_row_run(const struct selftest_row *row, uint64_t seed, int64_t sessions, int jobs,
+                     struct selftest_tally *out, struct error *err);
+/* What of a row must hold, as words ("false claims <= 5.5 %"); NULL: it only informs. With fewer
+ * than 20,000 sessions three standard errors are allowed. */
+const char *selftest_row_rule(const struct selftest_row *row, const struct selftest_tally *t,
+                              bool *holds);
+
 #endif

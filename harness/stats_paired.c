@@ -13,6 +13,8 @@ struct paired stats_paired_log(const double *d, size_t n, double alpha)
                          .se = NAN,
                          .ci = INTERVAL_NONE,
                          .confidence = 1 - 2 * alpha,
+                         .claim = INTERVAL_NONE,
+                         .claim_confidence = 1 - alpha,
                          .p_diff = NAN,
                          .p_superiority = NAN};
     out.ratio = exp(out.mean);
@@ -26,7 +28,9 @@ struct paired stats_paired_log(const double *d, size_t n, double alpha)
     double nu = (double)(n - 1);
     out.se = out.sd / sqrt((double)n);
     double half = stats_t_quantile(1 - alpha, nu) * out.se;
+    double wide = stats_t_quantile(1 - alpha / 2, nu) * out.se;
     out.ci = (struct interval){exp(out.mean - half), exp(out.mean + half)};
+    out.claim = (struct interval){exp(out.mean - wide), exp(out.mean + wide)};
     /* Identical differences have no spread: certain, or nothing at all. */
     if (out.se > 0)
         out.p_diff = 2 * stats_t_upper(fabs(out.mean) / out.se, nu);

@@ -14,10 +14,13 @@
 
 struct paired {
     size_t n;
-    double mean, sd, se;  /* of d; sd and se are NaN for n < 2 */
-    double ratio;         /* exp(mean) */
-    struct interval ci;   /* of the ratio, at `confidence`; none for n < 2 */
-    double confidence;    /* 1 - 2 alpha */
+    double mean, sd, se;   /* of d; sd and se are NaN for n < 2 */
+    double ratio;          /* exp(mean) */
+    struct interval ci;    /* of the ratio, at `confidence`; none for n < 2 */
+    double confidence;     /* 1 - 2 alpha: that of TOST */
+    struct interval claim; /* of the ratio, at `claim_confidence` */
+    double
+        claim_confidence; /* 1 - alpha: a difference in either direction, alpha / 2 on each side */
     double p_diff;        /* two-sided, of mean d = 0; NaN for n < 2 */
     double p_superiority; /* share of blocks with b > a, ties half */
 };

@@ -32,7 +32,7 @@ const char *verdict_words(enum verdict_kind v)
     return verdict_table[v].words;
 }
 
-enum verdict_kind verdict_of_interval(struct interval cost, double margin)
+enum verdict_kind verdict_of_intervals(struct interval cost, struct interval claim, double margin)
 {
     double low = 1 / (1 + margin);
     double high = 1 + margin;
@@ -40,21 +40,30 @@ enum verdict_kind verdict_of_interval(struct interval cost, double margin)
         return VERDICT_INCONCLUSIVE;
     if (low < cost.lo && cost.hi < high)
         return VERDICT_EQUIVALENT;
-    if (cost.lo > high)
+    if (claim.lo > high)
         return VERDICT_SLOWER;
-    if (cost.lo > 1)
+    if (claim.lo > 1)
         return VERDICT_SLOWER_UNCERTAIN;
-    if (cost.hi < low)
+    if (claim.hi < low)
         return VERDICT_FASTER;
-    if (cost.hi < 1)
+    if (claim.hi < 1)
         return VERDICT_FASTER_UNCERTAIN;
     return VERDICT_INCONCLUSIVE;
 }
 
+static struct interval as_cost(const struct comparison *c, struct interval ci)
+{
+    return c->direction > 0 ? ci : (struct interval){1 / ci.hi, 1 / ci.lo};
+}
+
 struct interval comparison_cost(const struct comparison *c)
 {
-    struct interval ci = c->paired.ci;
-    return c->direction > 0 ? ci : (struct interval){1 / ci.hi, 1 / ci.lo};
+    return as_cost(c, c->paired.ci);
+}
+
+struct interval comparison_claim(const struct comparison *c)
+{
+    return as_cost(c, c->paired.claim);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -92,20 +101,29 @@ static void put_share(struct str *out, double share)
     str_appendf(out, "%.*f", fabs(share) < .00995 ? 2 : fabs(share) < 9.95 ? 1 : 0, share * 100);
 }
 
-/* "(ratio 1.002, 95 % CI 0.999–1.005, paired, 6 blocks)" */
+static bool is_difference(enum verdict_kind v)
+{
+    return v == VERDICT_SLOWER || v == VERDICT_SLOWER_UNCERTAIN || v == VERDICT_FASTER ||
+           v == VERDICT_FASTER_UNCERTAIN;
+}
+
+/* "(ratio 1.002, 95 % CI 0.999–1.005, paired, 6 blocks)": the interval that the verdict rests on.
+ */
 static void put_evidence(struct str *out, const struct comparison *c)
 {
+    bool claim = is_difference(c->verdict);
+    struct interval ci = claim ? c->paired.claim : c->paired.ci;
     if (c->paired.n == 0)
         return;
     str_append(out, " (ratio ");
     verdict_put_ratio(out, c->paired.ratio);
     if (c->paired.n >= 2) {
         str_append(out, ", ");
-        verdict_put_percent(out, c->paired.confidence);
+        verdict_put_percent(out, claim ? c->paired.claim_confidence : c->paired.confidence);
         str_append(out, " CI ");
-        verdict_put_ratio(out, c->paired.ci.lo);
+        verdict_put_ratio(out, ci.lo);
         str_append(out, "–");
-        verdict_put_ratio(out, c->paired.ci.hi);
+        verdict_put_ratio(out, ci.hi);
     } else {
         str_append(out, ", n = 1: no interval");
     }
@@ -131,7 +149,7 @@ static const char *comparative(const struct comparison *c, bool worse)
 static void put_direction(struct str *out, const struct comparison *c, const char *base, bool worse,
                           bool sure)
 {
-    struct interval ci = c->paired.ci;
+    struct interval ci = c->paired.claim;
     double near = fmin(fabs(ci.lo - 1), fabs(ci.hi - 1));
     double far = fmax(fabs(ci.lo - 1), fabs(ci.hi - 1));
     str_appendf(out, "is %s than %s by ", comparative(c, worse), base);
@@ -149,7 +167,7 @@ static void put_equivalent(struct str *out, const struct comparison *c, const ch
     str_appendf(out, "is equivalent to %s: within ", base);
     verdict_put_margin(out, c);
     put_evidence(out, c);
-    if (c->paired.ci.lo > 1 || c->paired.ci.hi < 1) {
+    if (c->paired.claim.lo > 1 || c->paired.claim.hi < 1) {
         str_append(out, "; a real difference of ");
         put_share(out, fabs(c->paired.ratio - 1));
         str_append(out, " % is visible but below the margin");
@@ -173,6 +191,11 @@ static void put_inconclusive(struct str *out, const struct comparison *c, const 
             str_append(out, "; more blocks are needed");
     }
     put_evidence(out, c);
+    if (!c->reason && (c->paired.ci.lo > 1 || c->paired.ci.hi < 1)) {
+        str_append(out, "; the ");
+        verdict_put_percent(out, c->paired.claim_confidence);
+        str_append(out, " CI, which a claim of a difference asks for, holds 1");
+    }
 }
 
 static void make_sentence(const struct study *s, struct comparison *c)
@@ -253,7 +276,7 @@ static void judge(struct comparison *c)
         c->reason = why_no_interval(c);
         return;
     }
-    c->verdict = verdict_of_interval(comparison_cost(c), c->margin);
+    c->verdict = verdict_of_intervals(comparison_cost(c), comparison_claim(c), c->margin);
     size_t needed = stats_blocks_needed(&c->paired, c->margin);
     if (c->verdict == VERDICT_INCONCLUSIVE && needed > c->paired.n)
         c->more_blocks = needed - c->paired.n;
@@ -264,9 +287,10 @@ void comparison_make(const struct study *s, const struct blocks *b, size_t cell,
 {
     double alpha = stats_pocock_alpha(s->n_looks);
     struct pairs used;
-    struct pairs all;
+    struct pairs all = {0};
     pairs_make(b, reference, arm, metric, false, &used);
-    pairs_make(b, reference, arm, metric, true, &all);
+    if (b->disturbed)
+        pairs_make(b, reference, arm, metric, true, &all);
     *out = (struct comparison){.metric = metric,
                                .cell = cell,
                                .reference = reference,
@@ -278,7 +302,7 @@ void comparison_make(const struct study *s, const struct blocks *b, size_t cell,
                                .total = b->total,
                                .missing = used.missing};
     out->paired = stats_paired(used.a, used.b, used.count, alpha);
-    out->all_blocks = stats_paired(all.a, all.b, all.count, alpha);
+    out->all_blocks = b->disturbed ? stats_paired(all.a, all.b, all.count, alpha) : out->paired;
     out->hodges_lehmann = ratio_by_ranks(&used, out->paired.confidence);
     out->median_a = stats_median(used.a, used.count);
     out->median_b = stats_median(used.b, used.count);

@@ -1,16 +1,18 @@
 /* Verdicts: from the blocks of a cell to a word, and to a sentence that a reader can check.
  *
  * The ratio is that of the metric, arm over baseline. Judged is the cost: for rates (larger is
- * better) the ratio turned round. With the interval [lo, hi] of the cost ratio at the level 1 - 2
- * alpha of a look, L = 1/(1 + margin), U = 1 + margin, the first row that holds:
+ * better) the ratio turned round. [lo, hi] is the interval of the cost ratio at the level 1 - 2
+ * alpha of a look (that of TOST), [from, to] the one at 1 - alpha: equivalence is claimed in one
+ * way and may err at alpha, a difference in two, alpha / 2 each. With L = 1/(1 + margin), U = 1 +
+ * margin, the first row that holds:
  *
  *   environments differ in what must match        not_comparable      (set by harness/analysis.c)
  *   > 25 % of blocks disturbed, control failed     untrustworthy       (control: analysis.c)
  *   L < lo and hi < U                              equivalent
- *   lo > U                                         slower
- *   1 < lo <= U <= hi                              slower_size_uncertain
- *   hi < L                                         faster
- *   lo <= L <= hi < 1                              faster_size_uncertain
+ *   from > U                                       slower
+ *   1 < from <= U                                  slower_size_uncertain
+ *   to < L                                         faster
+ *   L <= to < 1                                    faster_size_uncertain
  *   otherwise, and with fewer than two blocks      inconclusive */
 #ifndef HARNESS_VERDICT_H
 #define HARNESS_VERDICT_H
@@ -68,10 +70,11 @@ void comparison_overrule(const struct study *s, struct comparison *c, enum verdi
                          const char *reason);
 void comparison_release(struct comparison *c);
 
-/* The interval of the cost ratio: that of the ratio, or turned round for rates. */
-struct interval comparison_cost(const struct comparison *c);
-/* The verdict of a cost interval alone. */
-enum verdict_kind verdict_of_interval(struct interval cost, double margin);
+/* The intervals of the cost ratio: those of the ratio, or turned round for rates. */
+struct interval comparison_cost(const struct comparison *c);  /* for equivalence: 1 - 2 alpha */
+struct interval comparison_claim(const struct comparison *c); /* of a difference: 1 - alpha */
+/* The verdict of the two intervals alone. */
+enum verdict_kind verdict_of_intervals(struct interval cost, struct interval claim, double margin);
 
 /* Words: "+0.2 %", "1.002", "95 %"; each appends. */
 void verdict_put_ratio(struct str *out, double ratio);

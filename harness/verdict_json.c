@@ -60,6 +60,11 @@ static void put_values(const struct comparison *c, json_t *obj)
         json_put_null(obj, "ci", few);
     }
     put_number(obj, "confidence", c->paired.confidence, "no level");
+    if (isfinite(c->paired.claim.lo) && isfinite(c->paired.claim.hi))
+        json_put(obj, "claim_ci", json_pack("[f,f]", c->paired.claim.lo, c->paired.claim.hi));
+    else
+        json_put_null(obj, "claim_ci", few);
+    put_number(obj, "claim_confidence", c->paired.claim_confidence, "no level");
     json_put_int(obj, "look", c->look);
     json_put_str(obj, "method", "paired_log_t");
     json_put_f64(obj, "margin", c->margin);

@@ -2,6 +2,7 @@
 #include "harness/scaling_stats.h"
 #include "harness/stats.h"
 #include "harness/stats_paired.h"
+#include "harness/stats_power.h"
 #include "harness/stats_random.h"
 #include "harness/stats_rank.h"
 #include "tests/unit/unit.h"
@@ -381,6 +382,47 @@ static void simulated_error_rates(void)
     CU_ASSERT(equivalent_at_margin <= .06 * ROUNDS + 25);
 }
 
+/* Blocks for a power of 80 % (90 %), alpha .05, no true difference: simulated with 1,500 sessions a
+ * point (one standard error is 1 % of power), n in steps of 1 below 20, of 2 below 60, then of 8.
+ */
+static void power_of_equivalence(void)
+{
+    static const struct {
+        double sd, delta;
+        size_t n80, n90;
+    } table[] = {
+        {.0025, .01, 3, 3}, {.005, .01, 4, 5},  {.005, .02, 3, 3}, {.01, .01, 11, 13},
+        {.01, .02, 4, 5},   {.01, .03, 3, 4},   {.01, .05, 3, 3},  {.02, .01, 38, 46},
+        {.02, .02, 11, 13}, {.02, .03, 6, 7},   {.02, .05, 4, 4},  {.03, .01, 84, 108},
+        {.03, .02, 22, 26}, {.03, .03, 11, 14}, {.03, .05, 5, 6},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        double n80 = (double)stats_tost_blocks(table[i].sd, table[i].delta, .05, .8);
+        double n90 = (double)stats_tost_blocks(table[i].sd, table[i].delta, .05, .9);
+        CU_ASSERT_NEAR(n80, (double)table[i].n80, table[i].n80 < 20 ? 1 : .08 * n80);
+        CU_ASSERT_NEAR(n90, (double)table[i].n90, table[i].n90 < 20 ? 1 : .08 * n90);
+        CU_ASSERT_TRUE(n90 >= n80);
+    }
+    /* at the margin the power is the level at most, and close to it with many blocks */
+    double level = stats_tost_power(200, .01, 1.01, .01, .05);
+    CU_ASSERT_TRUE(level > .049 && level < .0501);
+    CU_ASSERT_TRUE(stats_tost_power(6, .05, 1.01, .01, .05) < .01);
+    CU_ASSERT_NEAR(stats_tost_power(24, 0, 1, .01, .05), 1, 0);
+    CU_ASSERT_EQUAL(stats_tost_blocks(10, .001, .05, .9), 0);
+    /* against simulation */
+    struct stats_rng rng;
+    stats_rng_seed(&rng, 5);
+    int shown = 0;
+    for (int i = 0; i < 4000; i++) {
+        double d[8];
+        for (int k = 0; k < 8; k++)
+            d[k] = .003 + .008 * stats_rng_normal(&rng);
+        struct paired p = stats_paired_log(d, 8, .0221);
+        shown += stats_tost(&p, .01).p < .0221;
+    }
+    CU_ASSERT_NEAR(stats_tost_power(8, .008, exp(.003), .01, .0221), shown / 4000., .025);
+}
+
 UNIT_MAIN({"paired t vectors", paired_vectors}, {"tost vectors", tost_vectors},
           {"a look at six blocks", a_look_at_six_blocks}, {"t distribution", t_distribution},
           {"hodges-lehmann vectors", hodges_lehmann_vectors},
@@ -388,6 +430,7 @@ UNIT_MAIN({"paired t vectors", paired_vectors}, {"tost vectors", tost_vectors},
           {"median interval vectors", median_interval_vectors},
           {"scaling vectors", scaling_vectors}, {"usl constraints", usl_constraints},
           {"bus bandwidth", bus_bandwidth}, {"looks and holm", looks_and_holm},
-          {"blocks needed", blocks_needed}, {"degenerate samples", degenerate_samples},
-          {"properties", properties}, {"generator", generator}, {"bootstrap", bootstrap},
+          {"blocks needed", blocks_needed}, {"power of equivalence", power_of_equivalence},
+          {"degenerate samples", degenerate_samples}, {"properties", properties},
+          {"generator", generator}, {"bootstrap", bootstrap},
           {"simulated error rates", simulated_error_rates})

@@ -72,8 +72,36 @@ static void rows_of_the_table(void)
         {1 / 1.01, 1, VERDICT_INCONCLUSIVE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        CU_ASSERT_EQUAL(verdict_of_interval((struct interval){rows[i].lo, rows[i].hi}, .01),
+        CU_ASSERT_EQUAL(verdict_of_intervals((struct interval){rows[i].lo, rows[i].hi},
+                                             (struct interval){rows[i].lo, rows[i].hi}, .01),
                         rows[i].want);
+}
+
+/* Equivalence is judged by the narrower interval, a difference by the wider one. */
+static void two_intervals(void)
+{
+    static const struct {
+        struct interval cost, claim;
+        enum verdict_kind want;
+    } rows[] = {
+        {{1.001, 1.009}, {.999, 1.011}, VERDICT_EQUIVALENT},
+        {{1.001, 1.011}, {.999, 1.013}, VERDICT_INCONCLUSIVE},
+        {{.985, .999}, {.98, 1.001}, VERDICT_INCONCLUSIVE},
+        {{1.011, 1.02}, {1.009, 1.022}, VERDICT_SLOWER_UNCERTAIN},
+        {{.95, .98}, {.94, .995}, VERDICT_FASTER_UNCERTAIN},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CU_ASSERT_EQUAL(verdict_of_intervals(rows[i].cost, rows[i].claim, .01), rows[i].want);
+    /* t = 2.02 with 9 degrees of freedom: inside 95 %, outside 90 % */
+    double b[10];
+    for (int i = 0; i < 10; i++)
+        b[i] = A[i] * exp(.02 + (i % 2 ? .0297 : -.0297));
+    struct comparison c = compare_pairs(A, b, 10, .01);
+    CU_ASSERT_EQUAL(c.verdict, VERDICT_INCONCLUSIVE);
+    CU_ASSERT_TRUE(c.paired.ci.lo > 1 && c.paired.claim.lo < 1);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(c.sentence, "the 95 % CI, which a claim of a difference asks for, holds 1"));
+    comparison_release(&c);
 }
 
 static void sentences(void)
@@ -86,7 +114,7 @@ static void sentences(void)
     }
     struct comparison c = compare_pairs(A, slow, 10, .05);
     CU_ASSERT_STR(c.sentence, "podman is slower than bare by 7.3 % (7.2–7.4 %), beyond the margin "
-                              "of ±5 % (ratio 1.073, 90 % CI 1.072–1.074, paired, 10 blocks)");
+                              "of ±5 % (ratio 1.073, 95 % CI 1.072–1.074, paired, 10 blocks)");
     comparison_release(&c);
     c = compare_pairs(A, fast, 10, .05);
     CU_ASSERT_EQUAL(c.verdict, VERDICT_FASTER);
@@ -372,9 +400,9 @@ static void study_of_scenario(void)
 }
 
 UNIT_MAIN({"equivalent, but visible", equivalent_but_visible},
-          {"rows of the table", rows_of_the_table}, {"sentences", sentences},
-          {"rates are turned round", rates_are_turned_round}, {"margins", margins},
-          {"blocks that do not count", blocks_that_do_not_count},
+          {"rows of the table", rows_of_the_table}, {"two intervals", two_intervals},
+          {"sentences", sentences}, {"rates are turned round", rates_are_turned_round},
+          {"margins", margins}, {"blocks that do not count", blocks_that_do_not_count},
           {"repeated blocks", repeated_blocks}, {"too many disturbed", too_many_disturbed},
           {"a runtime that never works", a_runtime_that_never_works}, {"overruled", overruled},
           {"looks stop what is decided", looks_stop_what_is_decided},

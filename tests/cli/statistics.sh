@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# selftest --full, power in plan: statistics on sessions of the fake runtime, whose truth is known.
+. tests/cli/lib.sh
+command -v jq >/dev/null || { echo "jq is not installed"; exit 77; }
+R=$T/results
+
+# fake NAME EFFECT NOISE [line…]: $T/NAME.yaml, two arms of kind fake
+fake() {
+    local name=$1 effect=$2 noise=$3
+    shift 3
+    cat >"$T/$name.yaml" <<END
+version: 1
+name: $name
+baseline: bare
+workload: {exec: ["true"], events: required}
+runtimes:
+  - {name: bare, kind: fake, script: {step_time_s: 0.1, steps: 20, noise_sd: $noise}}
+  - {name: arm, kind: fake, script: {step_time_s: 0.1, steps: 20, noise_sd: $noise, effect: $effect}}
+output: {plots: [], report: []}
+limits: {disk_free: 64KiB}
+END
+    local line key
+    for line in "$@"; do
+        key=${line%%:*}
+        sed -i "/^$key:/d" "$T/$name.yaml"
+        printf '%s\n' "$line" >>"$T/$name.yaml"
+    done
+}
+
+# session RC WHAT NAME [options…]: runs it; $S is its directory
+session() {
+    local rc=$1 what=$2 name=$3
+    shift 3
+    check_rc "$rc" "$what" timeout 60 ncbench run "$T/$name.yaml" --out "$R" --progress none "$@"
+    S=$(tail -n 1 "$OUT")
+}
+
+# ---- selftest --full
+check "selftest --full, shortened" ncbench selftest --full --sessions 150 --json
+cp "$OUT" "$T/full.json"
+equal "every rule holds" "$(jq -c '[.[] | select(.rule) | .holds] | all' "$OUT")" true
+equal "rules for false claims, power and coverage" \
+    "$(jq -r '[.[] | select(.rule) | .rule] | unique | join(", ")' "$OUT")" \
+    "covers within 1 point, different at most 5.5 %, equivalent at most 5.5 %, slower at least 99 %"
+equal "1, 2 and 3 looks" "$(jq -c '[.[] | .looks] | unique' "$OUT")" '[1,2,3]'
+equal "+1, +2 and +3 %" "$(jq -c '[.[] | .effect] | unique' "$OUT")" '[0,0.005,0.01,0.02,0.03]'
+check "the same with three processes" ncbench selftest --full --sessions 150 --json --jobs 3
+equal "gives the same table" "$(cat "$OUT")" "$(cat "$T/full.json")"
+check "another seed" ncbench selftest --full --sessions 150 --json --seed 5
+differ() { [ "$1" != "$2" ] && echo yes || echo no; }
+equal "gives other sessions" "$(differ "$(cat "$OUT")" "$(cat "$T/full.json")")" yes
+check "for people" ncbench selftest --full --sessions 20
+match "with its seeds" '20 sessions a row; .* seed 20261130' "$OUT"
+check_rc 2 "no session is no selftest" ncbench selftest --full --sessions 0
+
+# ---- power
+fake power 0 0.005
+check "plan without a session" ncbench plan "$T/power.yaml" -D "output.dir=$R"
+match "says that there is none" 'no session in .*/power yet' "$OUT"
+session 0 "a session" power
+check "plan after a session" ncbench plan "$T/power.yaml" -D "output.dir=$R"
+match "tells its noise and the blocks that the margin needs" \
+    'c00  arm +noise 0\.[3-9]. % \([0-9]+ blocks\); a margin of 1 % needs [0-9]+ blocks for a power of 80 %, [0-9]+ for 90 %; 24 have [0-9]+ %' "$OUT"
+match "and by which session" "by the noise of session ${S##*/}" "$OUT"
+needs=$(sed -n 's/.* needs \([0-9]*\) blocks.*/\1/p' "$OUT")
+check "a narrower margin" ncbench plan "$T/power.yaml" -D "output.dir=$R" -D 'compare.margin.step_time_s=0.3%'
+more=$(sed -n 's/.* needs \([0-9]*\) blocks.*/\1/p' "$OUT")
+equal "needs more blocks" "$([ "$more" -gt "$needs" ] && echo yes)" yes
+fake other 0 0.005
+check "the noise of another session" ncbench plan "$T/other.yaml" --session "$S"
+match "is used where the cell is the same" 'c00  arm +noise' "$OUT"
+fake cells 0 0.005 'matrix: {n: [1, 2]}'
+check "a session of other cells" ncbench plan "$T/cells.yaml" --session "$S"
+match "tells nothing" 'it has no cell of this plan' "$OUT"
+check_rc 8 "a session that is not there" ncbench plan "$T/other.yaml" --session "$T/nowhere"
+finish
