@@ -17,6 +17,7 @@
 #define ENV_MASTER_ADDR "MASTER_ADDR"
 #define ENV_MASTER_PORT "MASTER_PORT"
 #define ENV_TOPOLOGY "NCBENCH_TOPOLOGY"  /* "1": export hwloc's XML into the trial dir */
+#define ENV_COUNTERS "NANOCHAT_COUNTERS" /* events to count, "PAPI_TOT_INS,perf::…" */
 #define ENV_BASE_DIR "NANOCHAT_BASE_DIR" /* default ~/.cache/nanochat */
 
 /* ---- files ------------------------------------------------------------------------------- */
@@ -33,6 +34,7 @@
 #define EVENT_PHASE "phase"           /* name, edge: begin|end, t_s */
 #define EVENT_STEP "step"             /* step, epoch, t_start_s … tokens */
 #define EVENT_COMM "comm"             /* step, seq, op, bytes, time_us */
+#define EVENT_COUNTERS "counters"     /* step, values {name: count or null}, if asked for */
 #define EVENT_EVAL "eval"             /* step, val_bpb, tokens … */
 #define EVENT_CHECKPOINT "checkpoint" /* step, bytes, write_s, path */
 #define EVENT_PEER_LOST "peer_lost"   /* rank, step, op */

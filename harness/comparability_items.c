@@ -103,6 +103,7 @@ const struct comparability_item comparability_items[] = {
     {"cgroup.path", TREAT(EQUAL), "cgroup path", NULL},
     {"cgroup.version", TREAT(EQUAL), "cgroup version", NULL},
     {"host.hostname", TREAT(EQUAL), "hostname", NULL},
+    {"counters.sources", TREAT(NAMED), "counter", NULL},
     {"topology.other_devices", RECORD_TREAT(DEVICES), "device", NULL},
     {"mounts.executable.fs_type", TREAT(EQUAL), "file system of the executable", NULL},
     {"mounts.executable.options", TREAT(EQUAL), "mount options of the executable", NULL},

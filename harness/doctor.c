@@ -2,6 +2,7 @@
 #include "harness/doctor.h"
 
 #include "common/cleanup.h"
+#include "common/counters.h"
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/num.h"
@@ -220,16 +221,37 @@ static void check_shm(struct doctor *d)
         warn(d, "/dev/shm", text, "mount -o remount,size=50% /dev/shm: ranks exchange data there");
 }
 
-static void check_perf(struct doctor *d)
+static char *rung_text(const char *rung, const struct counter_info *info)
 {
-    int64_t level;
-    if (!fs_sys_read_i64("/proc/sys/kernel/perf_event_paranoid", &level))
-        ok(d, "perf", mem_strdup("no perf events in this kernel: no counters"));
-    else if (level <= 2 || host_uid() == 0)
-        ok(d, "perf", mem_printf("perf_event_paranoid %lld", (long long)level));
-    else
-        warn(d, "perf", mem_printf("perf_event_paranoid %lld: no counters", (long long)level),
-             "sysctl kernel.perf_event_paranoid=2");
+    if (!info->source)
+        return mem_printf("%s: no (%s)", rung, info->why);
+    return mem_printf("%s: yes, by %s%s%s%s", rung, info->source, info->why ? " (" : "",
+                      info->why ? info->why : "", info->why ? ")" : "");
+}
+
+/* The ladder of common/counters.h, a line a rung: what this process can count here. */
+static void check_counters(struct doctor *d)
+{
+    static const struct {
+        const char *rung, *counter;
+    } ladder[] = {{"hardware events", "PAPI_TOT_CYC"},
+                  {"software events", "perf::CONTEXT-SWITCHES"},
+                  {"waiting for a CPU", "sched::RUN-DELAY-NS"},
+                  {"switches, faults, CPU time", "rusage::MINOR-FAULTS"}};
+    auto_strv names = STRV_INIT;
+    auto_str forbidden = STR_INIT;
+    bool denied = counters_forbidden(&forbidden);
+    for (size_t i = 0; i < sizeof ladder / sizeof *ladder; i++)
+        strv_push(&names, ladder[i].counter);
+    struct counters *c = counters_open(&names);
+    for (size_t i = 0; i < counters_count(c); i++) {
+        char *text = rung_text(ladder[i].rung, counters_info(c, i));
+        if (i == 1 && denied)
+            warn(d, "counters", text, "sysctl kernel.perf_event_paranoid=2");
+        else
+            ok(d, "counters", text);
+    }
+    counters_close(c);
 }
 
 static void check_gnuplot(struct doctor *d)
@@ -289,7 +311,7 @@ void doctor_machine(struct doctor *d)
         ok(d, "limits",
            mem_strdup("no CAP_SYS_RESOURCE: a container cannot have more than the hard limits"));
     check_shm(d);
-    check_perf(d);
+    check_counters(d);
     check_gnuplot(d);
     check_hwloc(d);
     check_nested(d);

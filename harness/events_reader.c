@@ -120,6 +120,17 @@ static bool take_comm(struct rank_events *e, const json_t *event)
     return true;
 }
 
+static bool take_counters(struct rank_events *e, const json_t *event)
+{
+    json_t *values = json_object_get(event, "values");
+    struct counters_event c = {.values = values};
+    if (!json_is_object(values) || !json_read_i64(event, "step", &c.step))
+        return false;
+    json_incref(values);
+    vec_push(&e->counts, c);
+    return true;
+}
+
 static bool take(struct rank_events *e, json_t *event)
 {
     const char *kind = json_read_str(event, "event");
@@ -134,6 +145,8 @@ static bool take(struct rank_events *e, json_t *event)
         return take_step(e, event);
     if (!strcmp(kind, EVENT_COMM))
         return take_comm(e, event);
+    if (!strcmp(kind, EVENT_COUNTERS))
+        return take_counters(e, event);
     if (!strcmp(kind, EVENT_PHASE))
         return take_phase(e, event);
     if (!strcmp(kind, EVENT_HELLO)) {
@@ -190,6 +203,9 @@ void rank_events_release(struct rank_events *e)
     for (size_t i = 0; i < e->comms.count; i++)
         free(e->comms.items[i].time_us);
     free(e->comms.items);
+    for (size_t i = 0; i < e->counts.count; i++)
+        json_decref(e->counts.items[i].values);
+    free(e->counts.items);
     free(e->steps.items);
     free(e->phases.items);
     *e = (struct rank_events){0};

@@ -38,6 +38,12 @@ struct comm_event {
     size_t count, cap;
 };
 
+/* What the counters counted in one step: {name: count or null}. */
+struct counters_event {
+    int64_t step;
+    json_t *values; /* owned */
+};
+
 struct rank_events {
     int rank;                     /* by the file's name */
     json_t *hello, *env, *config; /* owned; NULL if never written. config: the run's shape */
@@ -56,6 +62,10 @@ struct rank_events {
         struct comm_event *items;
         size_t count, cap;
     } comms;
+    struct {
+        struct counters_event *items;
+        size_t count, cap;
+    } counts;
     int64_t lines, bad_lines;
     bool torn; /* the file does not end in a newline */
 };

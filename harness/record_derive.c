@@ -107,6 +107,32 @@ static void put_rates(json_t *record, json_t *train)
     replace(train, "mfu", flops * rate / (peak * ranks), why);
 }
 
+/* One count a name: the sum over the steady steps, if every one of them has a number. */
+static void apply_counters(json_t *record, size_t left_out)
+{
+    json_t *counters = json_object_get(record, "counters");
+    const char *name;
+    json_t *steps;
+    json_object_foreach(json_object_get(counters, "per_step"), name, steps)
+    {
+        size_t n = json_array_size(steps);
+        bool whole = n > left_out;
+        json_int_t total = 0;
+        for (size_t i = left_out; i < n; i++) {
+            const json_t *value = json_array_get(steps, i);
+            whole = whole && json_is_integer(value);
+            total += json_integer_value(value);
+        }
+        auto_free char *why = mem_printf("%s_why", name);
+        json_object_del(counters, why);
+        json_object_set_new(counters, name, whole ? json_integer(total) : json_null());
+        if (!whole)
+            json_object_set_new(
+                counters, why,
+                json_string(n > left_out ? "not counted in every step" : "no samples"));
+    }
+}
+
 void record_apply_warmup(json_t *record, int64_t w)
 {
     json_t *train = json_object_get(record, "train");
@@ -128,6 +154,7 @@ void record_apply_warmup(json_t *record, int64_t w)
     replace(s, "max", has_skew ? stats_max(skew + left_out, steady) : NAN, "no samples");
     json_object_set_new(train, "rank_skew_s", s);
     put_rates(record, train);
+    apply_counters(record, left_out);
     json_t *phases = json_object_get(record, "phases_s");
     if (!json_is_object(phases))
         return;

@@ -3,6 +3,7 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/num.h"
+#include "harness/counters_compare.h"
 #include "harness/report.h"
 #include "harness/scaling_stats.h"
 #include "harness/stats_random.h"
@@ -522,6 +523,7 @@ void report_full(const struct session_data *session, const struct analysis *a,
         document_heading(out, 2, "Other metrics");
         report_numbers(a, false, out);
     }
+    report_counters(a, out);
     document_heading(out, 2, "Start-up and phases");
     report_phases(a, out);
     figure(out, "ecdf", &figures->ecdf,
@@ -564,6 +566,7 @@ void report_compare(const struct session_data *session, const struct analysis *a
     }
     report_numbers(a, true, out);
     report_numbers(a, false, out);
+    report_counters(a, out);
     if (!explain)
         return;
     document_heading(out, 2, "How the numbers came about");

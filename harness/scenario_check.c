@@ -2,6 +2,7 @@
 #include "harness/scenario.h"
 
 #include "common/cleanup.h"
+#include "common/counters.h"
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/protocol.h"
@@ -160,6 +161,21 @@ static void check_tokenizers(const struct scenario *s, struct problems *problems
     }
 }
 
+/* On this machine, outside: what a container has the trial tells. */
+static void check_counters(const struct scenario *s, struct problems *problems)
+{
+    if (!s->measure.require_counters)
+        return;
+    struct counters *c = counters_open(&s->measure.counters);
+    for (size_t i = 0; i < counters_count(c); i++) {
+        const struct counter_info *info = counters_info(c, i);
+        if (!info->source)
+            add_problem(problems, NCBENCH_EXIT_ENVIRONMENT, "counter %s is required: %s",
+                        info->name, info->why);
+    }
+    counters_close(c);
+}
+
 static int report(struct problems *p, struct error *err)
 {
     if (p->code) {
@@ -185,6 +201,7 @@ int scenario_check(const struct scenario *s, bool portable, struct strv *warning
     check_pus(s, warnings, &problems);
     check_paths(s, &problems);
     check_tokenizers(s, &problems);
+    check_counters(s, &problems);
     check_specs(s, warnings, &problems);
     return report(&problems, err);
 }

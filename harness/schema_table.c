@@ -169,8 +169,9 @@ const struct schema_key schema_keys[] = {
     WORD("measure.comm.timing", SCHEMA_RECORDED, "events", timings, "Time each by events."),
     BOUND("measure.comm.sample_every", INT, SCHEMA_RECORDED, "1", 1, 1000000, "Only every n-th step."),
     KEY("measure.topology", BOOL, 0, "true", "The machine's topology, as each runtime shows it, exported by the ranks and compared."),
-    KEY("measure.counters", LIST, SCHEMA_RECORDED, NULL, "Hardware counters."),
-    KEY("measure.counters[]", STRING, SCHEMA_NON_EMPTY, NULL, "A name, such as PAPI_TOT_INS."),
+    KEY("measure.counters", LIST, 0, "[rusage::VOLUNTARY-SWITCHES, rusage::INVOLUNTARY-SWITCHES, rusage::MINOR-FAULTS]", "Events that each rank counts in its steps; []: none. `ncbench doctor` tells what this machine can count."),
+    KEY("measure.counters[]", STRING, SCHEMA_NON_EMPTY, NULL, "A name: of PAPI (PAPI_TOT_INS), perf::… (CONTEXT-SWITCHES, PAGE-FAULTS, TASK-CLOCK …), rusage::… or sched::RUN-DELAY-NS."),
+    KEY("measure.require_counters", BOOL, 0, "false", "Refuse to run where one of them cannot be had (exit 4); a trial without it is invalid."),
     KEY("measure.gpu", MAP, SCHEMA_OPTIONAL, NULL, "GPU telemetry."),
     KEY("measure.gpu.interval", DURATION, SCHEMA_RECORDED | SCHEMA_POSITIVE, NULL, "Time between samples."),
 

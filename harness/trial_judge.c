@@ -246,6 +246,21 @@ static void check_shared(struct trial_facts *f)
     }
 }
 
+static void check_counters(struct trial_facts *f)
+{
+    const struct scenario *s = f->context->scenario;
+    for (size_t i = 0; s->measure.require_counters && i < f->events.count; i++)
+        for (size_t k = 0; k < s->measure.counters.count; k++) {
+            const char *name = s->measure.counters.items[k];
+            const json_t *group = json_at(f->events.items[i].env, "counters");
+            const char *why =
+                json_string_value(json_object_get(json_at(group, "unavailable"), name));
+            if (!json_object_get(json_at(group, "sources"), name))
+                because(f, OUTCOME_INVALID, "counter %s is required, rank %d has none: %s", name,
+                        f->events.items[i].rank, why ? why : "it does not tell");
+        }
+}
+
 /* ---- the whole ---------------------------------------------------------------------------------
  */
 static void judge_with_hello(struct trial_facts *f)
@@ -258,6 +273,7 @@ static void judge_with_hello(struct trial_facts *f)
     else if (check_done(f)) {
         check_world(f);
         check_shared(f);
+        check_counters(f);
     }
 }
 

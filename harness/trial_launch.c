@@ -56,6 +56,12 @@ void trial_environment(const struct trial_facts *f, struct strv *env)
     set_all(env, &f->spec->env);
     if (f->context->scenario->measure.topology)
         strv_env_set(env, ENV_TOPOLOGY, "1");
+    const struct strv *names = &f->context->scenario->measure.counters;
+    auto_str counters = STR_INIT;
+    for (size_t i = 0; i < names->count; i++)
+        str_appendf(&counters, "%s%s", i ? "," : "", names->items[i]);
+    if (counters.len)
+        strv_env_set(env, ENV_COUNTERS, counters.data);
     strv_env_set(env, ENV_TRIAL_ID, f->unique_id);
     strv_env_set(env, ENV_TRIAL_DIR, f->dir);
 }

@@ -230,6 +230,7 @@ json_t *trial_record_make(const struct trial_facts *f)
     put_provenance(f, r);
     trial_record_phases(f, r);
     trial_record_train(f, r);
+    trial_record_counters(f, r);
     int64_t own;
     if (json_read_i64(r, "train.warmup_own", &own))
         record_apply_warmup(r, own);
@@ -239,10 +240,6 @@ json_t *trial_record_make(const struct trial_facts *f)
     if (f->collected)
         json_object_update_missing(r, f->collected);
     put_event_health(f, r);
-    json_t *counters = json_object();
-    json_put_str(counters, "status", "none");
-    json_put_str(counters, "reason", "not collected");
-    json_put(r, "counters", counters);
     put_exit(f, r);
     auto_free char *logs = f->dir ? mem_printf("trials/%s/", f->id) : NULL;
     json_put_str(r, "logs", logs);

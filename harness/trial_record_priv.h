@@ -12,6 +12,9 @@ void trial_record_phases(const struct trial_facts *f, json_t *record);
 void trial_record_train(const struct trial_facts *f, json_t *record);
 /* "comm" */
 void trial_record_comm(const struct trial_facts *f, json_t *record);
+/* "counters": per step, summed over the ranks; the counts follow from the warm-up
+ * (record_apply_warmup). */
+void trial_record_counters(const struct trial_facts *f, json_t *record);
 /* phases_s.total and .unaccounted, once all phases are there. */
 void trial_record_unaccounted(const struct trial_facts *f, json_t *record);
 

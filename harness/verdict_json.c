@@ -1,6 +1,7 @@
 #include "harness/verdict_json.h"
 
 #include "common/num.h"
+#include "harness/counters_compare.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,6 +153,7 @@ json_t *analysis_json(const struct analysis *a, const char *session)
     for (size_t i = 0; i < a->count; i++)
         json_array_append_new(list, comparison_json(a, &a->items[i]));
     json_put(root, "comparisons", list);
+    json_put(root, "counters", counters_json(a));
     return root;
 }
 

@@ -24,6 +24,7 @@ static const struct {
     {"namespaces", env_namespaces},
     {"mounts", env_mounts},
     {"topology", env_topology},
+    {"counters", env_counters},
 };
 
 json_t *env_collect(const struct env_context *context)
@@ -49,6 +50,14 @@ void env_rank(json_t *group, const struct env_context *context)
     json_put_int(group, "world", comm_world(comm));
     json_put_str(group, "comm_id", comm_id(comm));
     json_put_str(group, "comm_backend", comm_backend(comm));
+}
+
+void env_counters(json_t *group, const struct env_context *context)
+{
+    if (!context->counters)
+        return;
+    auto_json *about = counters_describe(context->counters);
+    json_object_update(group, about);
 }
 
 void env_put_file(json_t *group, const char *key, const char *path)

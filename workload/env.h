@@ -24,16 +24,19 @@
  *   mounts       {what: path, mount_point, fs_type, options, root} for executable, trial_dir,
  *                tmp and what events_path told
  *   topology     xml (name of hwloc's XML in the trial's directory), export_s
+ *   counters     sources {name: rung}, unavailable {name: why} (common/counters.h)
  *   libraries    [{path, build_id}], sorted by path */
 #ifndef WORKLOAD_ENV_H
 #define WORKLOAD_ENV_H
 
+#include "common/counters.h"
 #include "common/json.h"
 #include "workload/comm.h"
 
 struct env_context {
-    const struct comm *comm; /* NULL: not open */
-    const json_t *paths;     /* object: what -> path; NULL: none */
+    const struct comm *comm;         /* NULL: not open */
+    const json_t *paths;             /* object: what -> path; NULL: none */
+    const struct counters *counters; /* NULL: none asked for */
 };
 
 /* The fields of the event; the caller owns the object. Never fails. */

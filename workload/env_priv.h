@@ -16,6 +16,7 @@ void env_cgroup(json_t *group, const struct env_context *context);
 void env_security(json_t *group, const struct env_context *context);
 void env_namespaces(json_t *group, const struct env_context *context);
 void env_mounts(json_t *group, const struct env_context *context);
+void env_counters(json_t *group, const struct env_context *context);
 void env_topology(json_t *group, const struct env_context *context);
 /* The one group that is a list. */
 json_t *env_libraries(void);

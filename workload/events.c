@@ -36,6 +36,7 @@ struct events {
     int64_t steps_total, comms_dropped;
     struct comm_record lost; /* op NULL: none */
     json_t *paths;           /* what: path */
+    const struct counters *counters;
 };
 
 static int write_failed(const struct events *e, struct error *err)
@@ -228,11 +229,16 @@ void events_path(struct events *e, const char *what, const char *path)
         json_object_set_new(e->paths, what, json_string(path));
 }
 
+void events_set_counters(struct events *e, const struct counters *counters)
+{
+    e->counters = counters;
+}
+
 int events_env(struct events *e, const struct comm *comm, struct error *err)
 {
     if (!events_enabled(e))
         return 0;
-    const struct env_context context = {.comm = comm, .paths = e->paths};
+    const struct env_context context = {.comm = comm, .paths = e->paths, .counters = e->counters};
     return events_put(e, EVENT_ENV, env_collect(&context), err);
 }
 

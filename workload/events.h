@@ -11,6 +11,7 @@
 #ifndef WORKLOAD_EVENTS_H
 #define WORKLOAD_EVENTS_H
 
+#include "common/counters.h"
 #include "common/error.h"
 #include "common/json.h"
 #include "workload/comm.h"
@@ -39,6 +40,8 @@ bool events_enabled(const struct events *e);
 /* Tell which directory or file plays which part ("data", "checkpoint" …): its mount and file system
  * become part of the env event. Call before events_env; copies both; NULL path: ignored. */
 void events_path(struct events *e, const char *what, const char *path);
+/* What is counted, for the env event; borrowed until then. */
+void events_set_counters(struct events *e, const struct counters *counters);
 /* Collects and writes the `env` event: what this rank sees from inside (workload/env.h). */
 int events_env(struct events *e, const struct comm *comm, struct error *err);
 int events_phase_begin(struct events *e, const char *phase, struct error *err);

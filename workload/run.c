@@ -1,7 +1,9 @@
 #include "workload/run.h"
 
+#include "common/log.h"
 #include "common/mem.h"
 #include "common/protocol.h"
+#include "common/str.h"
 #include "workload/stop.h"
 #include "workload/verbs.h"
 
@@ -13,6 +15,23 @@
 
 double program_entry_s; /* here, so that tests without main link */
 
+/* Before there are threads: what they do is counted by inheritance. */
+static void open_counters(struct run *run)
+{
+    const char *text = getenv(ENV_COUNTERS);
+    auto_strv names = STRV_INIT;
+    if (!text || !events_enabled(run->events))
+        return;
+    counters_split(text, &names);
+    if (names.count)
+        run->counters = counters_open(&names);
+    for (size_t i = 0; run->counters && i < counters_count(run->counters); i++) {
+        const struct counter_info *info = counters_info(run->counters, i);
+        if (!info->source && !run->quiet)
+            log_warn("counter %s is unavailable: %s", info->name, info->why);
+    }
+}
+
 int run_begin(struct run *run, int argc, char **argv, struct error *err)
 {
     *run = (struct run){0};
@@ -21,8 +40,11 @@ int run_begin(struct run *run, int argc, char **argv, struct error *err)
         return -err->code;
     run->quiet = run->comm_config.rank != 0;
     /* argv[-2] is the program, argv[-1] the verb: hello tells the whole command line */
-    return events_open(&run->events, run->comm_config.rank, program_entry_s, argc + 2, argv - 2,
-                       err);
+    if (events_open(&run->events, run->comm_config.rank, program_entry_s, argc + 2, argv - 2, err))
+        return -err->code;
+    open_counters(run);
+    events_set_counters(run->events, run->counters);
+    return 0;
 }
 
 /* Without a word from the user the ranks of a node share its CPUs. */
@@ -111,6 +133,7 @@ int run_end(struct run *run, struct error *err)
 {
     struct error ignored = ERROR_INIT;
     run_teardown(run);
+    counters_close(run->counters);
     comm_close(run->comm);
     device_close(run->device);
     if (run->events)

@@ -9,6 +9,7 @@
 #ifndef WORKLOAD_RUN_H
 #define WORKLOAD_RUN_H
 
+#include "common/counters.h"
 #include "kernels/kernels.h"
 #include "workload/comm.h"
 #include "workload/events.h"
@@ -18,8 +19,9 @@ struct run {
     struct events *events;
     struct device *device; /* NULL before run_connect */
     struct comm *comm;
-    int threads; /* of this rank */
-    bool quiet;  /* run_print says nothing (ranks other than 0) */
+    struct counters *counters; /* of $NANOCHAT_COUNTERS; NULL: none */
+    int threads;               /* of this rank */
+    bool quiet;                /* run_print says nothing (ranks other than 0) */
     bool tearing_down;
 };
 

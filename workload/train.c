@@ -154,6 +154,35 @@ static int plant_nan(struct train *t, struct error *err)
                : 0;
 }
 
+/* A step's counts, after it and outside of its time. */
+static int tell_counters(struct train *t, int64_t step, struct error *err)
+{
+    struct counters *c = t->run->counters;
+    if (!c)
+        return 0;
+    json_t *fields = json_object(), *values = json_object();
+    json_put_int(fields, "step", step);
+    for (size_t i = 0; i < counters_count(c); i++) {
+        const struct counter_info *info = counters_info(c, i);
+        if (info->source && t->counts[i] >= 0)
+            json_put_int(values, info->name, t->counts[i]);
+        else if (info->source) /* those without one are told in the env event */
+            json_put_null(values, info->name, "it could not be read");
+    }
+    json_put(fields, "values", values);
+    return events_put(t->run->events, EVENT_COUNTERS, fields, err);
+}
+
+static int counted_step(struct train *t, struct step_record *r, int *stop, struct error *err)
+{
+    if (t->run->counters)
+        counters_begin(t->run->counters);
+    int rc = train_step(t, r, stop, err);
+    if (t->run->counters)
+        counters_end(t->run->counters, t->counts);
+    return rc;
+}
+
 static int one_step(struct train *t, int *stop, struct error *err)
 {
     struct events *events = t->run->events;
@@ -161,11 +190,13 @@ static int one_step(struct train *t, int *stop, struct error *err)
     bool first = t->step == t->first_step;
     if (plant_nan(t, err) || (first && events_phase_begin(events, PHASE_FIRST_STEP, err)))
         return -err->code;
-    int rc = train_step(t, &record, stop, err);
+    int rc = counted_step(t, &record, stop, err);
     if (!rc || err->code == NANOCHAT_EXIT_NUMERIC) /* a loss that is not finite is null there */
         events_step(events, &record);
     if (rc)
         return rc;
+    if (tell_counters(t, record.step, err))
+        return -err->code;
     if (first && events_phase_end(events, PHASE_FIRST_STEP, err))
         return -err->code;
     return account(t, &record, err);

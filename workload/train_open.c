@@ -263,6 +263,8 @@ int train_open(struct train *t, struct run *run, const struct train_options *opt
     *t = (struct train){
         .options = options, .run = run, .peak_flops = -1, .last_loss = NAN, .min_val_bpb = NAN};
     t->checkpoint_dir = checkpoint_dir(options);
+    if (run->counters)
+        t->counts = mem_zalloc(counters_count(run->counters), sizeof *t->counts);
     if (plan(t, err) || connect_ranks(t, err))
         return -err->code;
     char *checkpoint = NULL;
@@ -289,6 +291,7 @@ void train_close(struct train *t)
     if (t->tokenizer)
         tokenizer_free(t->tokenizer);
     free(t->inputs);
+    free(t->counts);
     free(t->targets);
     free(t->checkpoint_dir);
 }
