@@ -57,6 +57,7 @@ struct device_memory {
 
 struct device_ops {
     const char *name;
+    bool host_memory; /* what alloc gives may be read and written by the host directly */
     int (*open)(struct device *d, const struct device_config *config, struct error *err);
     void (*close)(struct device *d);
     void (*info)(struct device *d, struct device_info *out);

@@ -79,6 +79,42 @@ static int describe(struct save *s, struct entry *e, struct error *err)
     return sha256_file(path, e->sha256, WRITE, err);
 }
 
+/* Tensors on the way from the device to the file: one buffer, as long as the longest. */
+struct staging {
+    struct device *device;
+    void *buffer;
+    size_t bytes;
+};
+
+static int fetch(void *user, const struct st_tensor *t, const void **host, struct error *err)
+{
+    struct staging *s = user;
+    if (s->device->ops->host_memory) {
+        *host = t->data;
+        return 0;
+    }
+    if (t->bytes > s->bytes) {
+        free(s->buffer);
+        s->buffer = NULL;
+        s->bytes = 0;
+        if (mem_try_alloc(&s->buffer, t->bytes, "a tensor of the checkpoint", err))
+            return -err->code;
+        s->bytes = t->bytes;
+    }
+    *host = s->buffer;
+    return s->device->ops->to_host(s->device, s->buffer, t->data, (int64_t)t->bytes, err);
+}
+
+static int write_tensors(const char *path, struct device *device, const struct st_tensor *tensors,
+                         size_t n, const json_t *metadata, struct error *err)
+{
+    struct staging staging = {.device = device};
+    const struct st_source source = {fetch, &staging};
+    int rc = st_write(path, tensors, n, metadata, &source, WRITE, NULL, err);
+    free(staging.buffer);
+    return rc;
+}
+
 static int write_model(struct save *s, struct model *model, struct error *err)
 {
     size_t n = model_n_params(model);
@@ -96,8 +132,7 @@ static int write_model(struct save *s, struct model *model, struct error *err)
     struct entry *e = &s->entries[0];
     snprintf(e->name, sizeof e->name, CHECKPOINT_MODEL);
     auto_free char *path = mem_printf("%s/%s", s->partial, e->name);
-    int64_t bytes;
-    if (st_write(path, tensors, n, NULL, WRITE, &bytes, err))
+    if (write_tensors(path, model_device(model), tensors, n, NULL, err))
         return -err->code;
     return describe(s, e, err);
 }
@@ -151,8 +186,7 @@ static int write_optimizer(struct save *s, const struct optimizer *o, struct err
     struct entry *e = &s->entries[2 + comm_rank(s->comm)];
     snprintf(e->name, sizeof e->name, CHECKPOINT_OPTIM_FMT, comm_rank(s->comm));
     auto_free char *path = mem_printf("%s/%s", s->partial, e->name);
-    int64_t bytes;
-    if (st_write(path, tensors, n, metadata, WRITE, &bytes, err))
+    if (write_tensors(path, optimizer_device(o), tensors, n, metadata, err))
         return -err->code;
     return describe(s, e, err);
 }

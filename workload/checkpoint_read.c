@@ -263,7 +263,7 @@ int checkpoint_check_meta(const struct checkpoint_meta *meta, const struct model
 /* ---- tensors ------------------------------------------------------------------------------- */
 
 static int copy_tensor(const struct st_file *f, const char *file, const char *name, int64_t rows,
-                       int64_t cols, float *to, struct error *err)
+                       int64_t cols, struct device *device, float *to, struct error *err)
 {
     const struct st_tensor *t = st_find(f, name);
     if (!t)
@@ -275,8 +275,7 @@ static int copy_tensor(const struct st_file *f, const char *file, const char *na
                          "%s: tensor %s has %" PRId64 " elements of %s, expected %" PRId64
                          " x %" PRId64 " of F32",
                          file, name, t->n, t->dtype, rows, cols ? cols : 1);
-    memcpy(to, t->data, t->bytes);
-    return 0;
+    return device->ops->to_device(device, to, t->data, (int64_t)t->bytes, err);
 }
 
 static int check_count(const char *file, size_t found, size_t expected, struct error *err)
@@ -294,7 +293,7 @@ static int copy_weights(const struct st_file *f, const char *file, struct model 
         return -err->code;
     for (size_t i = 0; i < n; i++) {
         const struct param *p = model_param(model, i);
-        if (copy_tensor(f, file, p->name, p->rows, p->cols, p->weight, err))
+        if (copy_tensor(f, file, p->name, p->rows, p->cols, model_device(model), p->weight, err))
             return -err->code;
     }
     return 0;
@@ -308,7 +307,8 @@ int checkpoint_load_model(const char *path, struct model *model, struct error *e
     struct st_file *f;
     if (st_open(file, &f, CORRUPT, err))
         return -err->code;
-    copy_weights(f, file, model, err);
+    if (!copy_weights(f, file, model, err)) /* the mapping must live until the copies are done */
+        model_device(model)->ops->sync(model_device(model), err);
     st_close(f);
     return err->code ? -err->code : model_weights_changed(model, err);
 }
@@ -322,13 +322,14 @@ static int copy_states(const struct st_file *f, const char *file, struct optimiz
         return error_set(err, CORRUPT, "%s: no step", file);
     if (check_count(file, st_count(f), optimizer_n_tensors(o), err))
         return -err->code;
+    struct device *device = optimizer_device(o);
     for (size_t i = 0; i < optimizer_n_tensors(o); i++) {
         struct optimizer_tensor t = optimizer_tensor(o, i);
-        if (copy_tensor(f, file, t.name, t.n, 0, t.data, err))
+        if (copy_tensor(f, file, t.name, t.n, 0, device, t.data, err))
             return -err->code;
     }
     optimizer_set_step(o, step);
-    return 0;
+    return device->ops->sync(device, err);
 }
 
 int checkpoint_load_optimizer(const char *path, struct optimizer *optimizer, struct comm *comm,

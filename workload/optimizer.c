@@ -382,6 +382,11 @@ struct optimizer_tensor optimizer_tensor(const struct optimizer *o, size_t i)
     return o->tensors[i];
 }
 
+struct device *optimizer_device(const struct optimizer *o)
+{
+    return model_device(o->model);
+}
+
 int64_t optimizer_get_step(const struct optimizer *o)
 {
     return o->step;

@@ -46,6 +46,7 @@ struct optimizer_tensor {
 };
 size_t optimizer_n_tensors(const struct optimizer *o);
 struct optimizer_tensor optimizer_tensor(const struct optimizer *o, size_t i);
+struct device *optimizer_device(const struct optimizer *o);
 int64_t optimizer_get_step(const struct optimizer *o); /* updates made so far */
 void optimizer_set_step(struct optimizer *o, int64_t step);
 

@@ -261,7 +261,7 @@ static void make_header(struct str *out, const struct st_tensor *tensors, size_t
 }
 
 int st_write(const char *path, const struct st_tensor *tensors, size_t n, const json_t *metadata,
-             int code, int64_t *bytes, struct error *err)
+             const struct st_source *source, int code, int64_t *bytes, struct error *err)
 {
     auto_str header = STR_INIT;
     make_header(&header, tensors, n, metadata);
@@ -272,8 +272,10 @@ int st_write(const char *path, const struct st_tensor *tensors, size_t n, const 
         return -code;
     int64_t total = (int64_t)header.len;
     for (size_t i = 0; i < n; i++) {
-        if (fs_write_all(fd, path, tensors[i].data, tensors[i].bytes, code, err))
-            return -code;
+        const void *host = tensors[i].data;
+        if ((source && source->fetch(source->user, &tensors[i], &host, err)) ||
+            fs_write_all(fd, path, host, tensors[i].bytes, code, err))
+            return -err->code;
         total += (int64_t)tensors[i].bytes;
     }
     if (fsync(fd))

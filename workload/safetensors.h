@@ -33,10 +33,17 @@ const struct st_tensor *st_at(const struct st_file *f, size_t i); /* in order of
 const struct st_tensor *st_find(const struct st_file *f, const char *name);
 const json_t *st_metadata(const struct st_file *f); /* "__metadata__", or NULL */
 
+/* Where a tensor's bytes come from when `data` is no host memory: *host is valid until the next
+ * call. */
+struct st_source {
+    int (*fetch)(void *user, const struct st_tensor *t, const void **host, struct error *err);
+    void *user;
+};
+
 /* Write tensors to path, data in the given order: created or truncated, written, fsynced; not
  * renamed. name, dtype, ndim, shape, data and bytes are used. bytes (may be NULL): length of the
- * file. */
+ * file. source NULL: data is host memory. */
 int st_write(const char *path, const struct st_tensor *tensors, size_t n, const json_t *metadata,
-             int code, int64_t *bytes, struct error *err);
+             const struct st_source *source, int code, int64_t *bytes, struct error *err);
 
 #endif

@@ -159,6 +159,7 @@ const struct device_ops cpu_device_ops = {
     .name = "cpu",
     .open = cpu_open,
     .close = cpu_close,
+    .host_memory = true,
     .info = cpu_info,
     .memory = cpu_device_memory,
     .alloc = cpu_alloc,

@@ -103,7 +103,7 @@ static void round_trip(void)
     json_put_str(meta, "format", "pt");
     auto_error struct error err = ERROR_INIT;
     int64_t bytes = 0;
-    CU_ASSERT_EQUAL_FATAL(st_write(path, out, 2, meta, NANOCHAT_EXIT_WRITE, &bytes, &err), 0);
+    CU_ASSERT_EQUAL_FATAL(st_write(path, out, 2, meta, NULL, NANOCHAT_EXIT_WRITE, &bytes, &err), 0);
     struct st_file *f = NULL;
     CU_ASSERT_EQUAL_FATAL(st_open(path, &f, NANOCHAT_EXIT_CHECKPOINT, &err), 0);
     CU_ASSERT_STR(st_at(f, 0)->name, "z.first");
@@ -138,7 +138,8 @@ static void open_errors_name_the_file(void)
     float a[1024] = {0};
     struct st_tensor t = {
         .name = "a", .dtype = "F32", .ndim = 1, .shape = {1024}, .data = a, .bytes = sizeof a};
-    CU_ASSERT_EQUAL(st_write("/dev/full", &t, 1, NULL, NANOCHAT_EXIT_WRITE, NULL, &full), -10);
+    CU_ASSERT_EQUAL(st_write("/dev/full", &t, 1, NULL, NULL, NANOCHAT_EXIT_WRITE, NULL, &full),
+                    -10);
 }
 
 UNIT_MAIN({"refuses what is wrong", refuses_what_is_wrong},
