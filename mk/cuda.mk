@@ -74,7 +74,7 @@ $(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/tests/gpu/%.o $(WORKLOAD_LIBS)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WORKLOAD_LDLIBS)
-gpu-tests: programs $(GPU_TESTS)
+gpu-tests: programs $(GPU_TESTS) $(BUILD)/unit/test_golden
 .PHONY: gpu-tests
 
 ## make gpu-tests     build the tests that need a GPU; tests/gpu/run runs them

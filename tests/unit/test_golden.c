@@ -67,13 +67,24 @@ static void compare(struct golden *g, int when, enum kind kind, const char *what
         g->worst[when][kind] = error;
 }
 
+/* To the host, which on the CPU is where it lies. Freed by the caller. */
+static float *download(const struct golden *g, const float *data, int64_t n)
+{
+    float *host = mem_alloc((size_t)n * sizeof *host);
+    struct error err = ERROR_INIT;
+    int64_t bytes = n * (int64_t)sizeof *host;
+    CU_ASSERT_EQUAL_FATAL(g->device->ops->to_host(g->device, host, data, bytes, &err), 0);
+    return host;
+}
+
 static void compare_params(struct golden *g, int when, const char *prefix, bool grad)
 {
     for (size_t i = 0; i < model_n_params(g->model); i++) {
         const struct param *p = model_param(g->model, i);
         const struct st_tensor *t = tensor(g, prefix, p->name);
         CU_ASSERT_EQUAL_FATAL(t->n, p->rows * p->cols);
-        compare(g, when, kind_of(p->name), t->name, grad ? p->grad : p->weight, t);
+        auto_free float *host = download(g, grad ? p->grad : p->weight, t->n);
+        compare(g, when, kind_of(p->name), t->name, host, t);
     }
 }
 
@@ -105,7 +116,9 @@ static struct golden *open_golden(const char *name, double bound_after)
     CU_ASSERT_EQUAL_FATAL(model_config_from_json(json_at(g->json, "config"), &config, &g->err), 0);
     CU_ASSERT_EQUAL(model_config_params(&config), (int64_t)number(g, "params"));
     CU_ASSERT_EQUAL(model_config_flops_per_token(&config), number(g, "flops_per_token"));
-    struct device_config device = {.type = "cpu"};
+    /* tests/gpu/run sets it to hold a GPU against the same numbers */
+    const char *type = getenv("NANOCHAT_TEST_DEVICE");
+    struct device_config device = {.type = type ? type : "cpu", .dtype = "float32"};
     CU_ASSERT_EQUAL_FATAL(device_open(&g->device, &device, &g->err), 0);
     CU_ASSERT_EQUAL_FATAL(model_create(&g->model, g->device, &config, g->B, g->T, &g->err), 0);
     struct optimizer_config optimizer = {
@@ -119,7 +132,9 @@ static struct golden *open_golden(const char *name, double bound_after)
     for (size_t i = 0; i < model_n_params(g->model); i++) {
         struct param *p = model_param(g->model, i);
         const struct st_tensor *t = tensor(g, "param.", p->name);
-        memcpy(p->weight, t->data, t->bytes);
+        CU_ASSERT_EQUAL(
+            g->device->ops->to_device(g->device, p->weight, t->data, (int64_t)t->bytes, &g->err),
+            0);
     }
     CU_ASSERT_EQUAL(model_weights_changed(g->model, &g->err), 0);
     return g;
