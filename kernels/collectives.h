@@ -13,7 +13,6 @@
 
 #include "common/error.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define COLLECTIVE_ID_BYTES 128
@@ -23,12 +22,11 @@ struct device;
 struct collectives; /* one rank's end of a communicator */
 
 enum collective_kind {
-    COLLECTIVE_ALL_REDUCE,
+    COLLECTIVE_ALL_REDUCE,     /* sum, in place */
     COLLECTIVE_REDUCE_SCATTER, /* in place: the rank's own segment holds the sum */
     COLLECTIVE_ALL_GATHER,     /* in place: every segment as its owner had it */
     COLLECTIVE_BROADCAST,
 };
-enum collective_type { COLLECTIVE_F32, COLLECTIVE_F64, COLLECTIVE_BYTE };
 enum collective_state {
     COLLECTIVE_WAITING, /* for earlier work of this rank's own device */
     COLLECTIVE_RUNNING, /* with the peers, or waiting for them */
@@ -37,9 +35,7 @@ enum collective_state {
 
 struct collective {
     enum collective_kind kind;
-    enum collective_type type;
-    bool max;              /* all-reduce: the maximum instead of the sum */
-    void *buf;             /* device memory, the whole */
+    float *buf;            /* device memory, the whole */
     int64_t n;             /* elements of the whole */
     const int64_t *counts; /* [world], scatter and gather: elements of each rank's segment */
     int root;              /* of a broadcast */

@@ -70,6 +70,11 @@ struct comm_ops {
      * they return. */
     int (*wait)(struct comm *c, struct error *err);
     void (*describe)(const struct comm *c, json_t *into); /* may be NULL */
+    /* Where this back end stands beside another that carries the large buffers (nccl): this rank
+     * has begun n of the other's collectives (may be NULL); has a peer been lost without which the
+     * n-th cannot end? `late`: its deadline has passed. Does not block unless late. */
+    void (*begun)(struct comm *c, uint64_t n);
+    int (*watch)(struct comm *c, uint64_t n, bool late, struct error *err);
     void (*close)(struct comm *c);
 };
 

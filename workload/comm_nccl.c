@@ -1,23 +1,20 @@
 /* Collectives between GPUs, on any device with struct collective_ops (NCCL on CUDA).
  *
  * Large buffers lie on the device: a call queues the collective and its join and returns; wait
- * polls until it is done, with the deadline, an eye on the peers' processes and on the library's
- * own errors. Whoever is lost, the collectives are ended at once (NCCL's kernels would spin for
- * ever), so that the device can be synced and closed.
+ * polls until it is done, with the deadline, an eye on the peers and on the library's own errors.
+ * Whoever is lost, the collectives are ended at once (NCCL's kernels would spin for ever), so that
+ * the device can be synced and closed.
  *
- * The host's small values (loss, norm, agreements) go through a shm communicator beside this one
- * where all ranks are on one node: it also tells which peers live and how far they are. Between
- * nodes they are staged through the device, and the rendezvous' connections tell who is gone. */
+ * A second communicator stands beside this one: shm, or tcp where the ranks are on several nodes.
+ * It carries the host's small values (loss, norm, agreements, the library's id) and knows which
+ * peers are lost (comm_ops.watch). */
 #include "workload/comm_priv.h"
 
 #include "common/clock.h"
-#include "common/fs.h"
 #include "common/mem.h"
 #include "common/protocol.h"
 #include "kernels/collectives.h"
 #include "kernels/kernels.h"
-#include "workload/comm_shm_priv.h"
-#include "workload/rendezvous.h"
 
 #include <math.h>
 #include <sched.h>
@@ -30,7 +27,6 @@
 #define YIELDS 200   /* looks without a nap first: small collectives take microseconds */
 #define BLAME_S 1.0  /* after an error of the library: until a dead peer is seen */
 #define FINISH_S 5.0 /* patience with the others' orderly end */
-#define STAGE_BYTES ((int64_t)1 << 20)
 
 struct pending {
     struct comm_record record;
@@ -42,10 +38,8 @@ struct nccl {
     struct collectives *end; /* NULL: not connected, or ended */
     struct device *device;
     const char *library;
-    struct comm *host;         /* NULL: ranks on several nodes */
-    struct rendezvous meeting; /* with those */
-    void *stage;               /* device memory, with those */
-    uint64_t started;
+    struct comm *host; /* beside this one */
+    uint64_t begun;
     bool broken; /* ended without a rank to blame */
     int n_pending;
     struct pending pending[COLLECTIVE_SLOTS];
@@ -53,40 +47,40 @@ struct nccl {
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-static void where(char *out, size_t size, const struct comm_record *r)
-{
-    if (r->step >= 0)
-        snprintf(out, size, "%s of step %lld", r->op, (long long)r->step);
-    else
-        snprintf(out, size, "%s before the first step", r->op);
-}
-
 static int broken_error(const struct comm *c, const struct comm_record *r, struct error *err)
 {
-    char at[64];
-    where(at, sizeof at, r);
+    const struct comm at = {.step = r->step, .op = r->op};
+    char where[COMM_WHERE_MAX];
+    comm_where(&at, where);
     if (c->lost_rank >= 0)
-        return error_set(err, NANOCHAT_EXIT_PEER, "lost rank %d in %s", c->lost_rank, at);
+        return error_set(err, NANOCHAT_EXIT_PEER, "lost rank %d in %s", c->lost_rank, where);
     return error_set(err, NANOCHAT_EXIT_PEER,
                      "rank %d: %s did not complete within %.3g s although no rank is known to be "
                      "lost",
-                     c->config.rank, at, c->config.timeout_s);
+                     c->config.rank, where, c->config.timeout_s);
 }
 
-/* Is a peer lost? `late`: the deadline has passed, so that somebody is. */
+/* The communicator beside this one, under this one's name. */
+static struct comm *host_begin(struct comm *c, const char *op, int64_t step)
+{
+    struct comm *host = ((struct nccl *)c->priv)->host;
+    host->op = op;
+    host->step = step;
+    return host;
+}
+
+static int host_end(struct comm *c, int rc)
+{
+    c->lost_rank = ((struct nccl *)c->priv)->host->lost_rank;
+    return rc;
+}
+
+/* Is a peer lost? `late`: the deadline has passed, so that something is wrong. */
 static int judge(struct comm *c, const struct pending *p, bool late, struct error *err)
 {
-    struct nccl *n = c->priv;
-    if (n->host) {
-        n->host->op = p->record.op;
-        n->host->step = p->record.step;
-        if (shm_watch(n->host, p->number, late, err)) {
-            c->lost_rank = n->host->lost_rank;
-            return -err->code;
-        }
-    } else if ((c->lost_rank = rendezvous_lost(&n->meeting)) >= 0) {
-        return broken_error(c, &p->record, err);
-    }
+    struct comm *host = host_begin(c, p->record.op, p->record.step);
+    if (host_end(c, host->ops->watch(host, p->number, late, err)))
+        return -err->code;
     return late ? broken_error(c, &p->record, err) : 0;
 }
 
@@ -109,10 +103,11 @@ static int explain(struct comm *c, const struct pending *p, struct error *cause,
         }
         clock_sleep_s(TICK_S);
     }
-    char at[64];
-    where(at, sizeof at, &p->record);
+    const struct comm at = {.step = p->record.step, .op = p->record.op};
+    char where[COMM_WHERE_MAX];
+    comm_where(&at, where);
     error_move(err, cause);
-    return error_wrap(err, "rank %d, %s", c->config.rank, at);
+    return error_wrap(err, "rank %d, %s", c->config.rank, where);
 }
 
 struct watch {
@@ -187,10 +182,10 @@ static struct pending next_call(struct comm *c, int64_t bytes)
 {
     struct nccl *n = c->priv;
     struct pending p = {
-        .number = ++n->started,
+        .number = ++n->begun,
         .record = {.step = c->step, .seq = c->seq, .op = c->op, .bytes = bytes, .lost_rank = -1}};
-    if (n->host)
-        shm_started(n->host, p.number);
+    if (n->host->ops->begun)
+        n->host->ops->begun(n->host, p.number);
     return p;
 }
 
@@ -303,122 +298,34 @@ static int nccl_broadcast_f32(struct comm *c, float *buf, int64_t n, int root, s
 /* ---- the host's values ------------------------------------------------------------------------
  */
 
-/* On one node: the communicator beside this one, under this one's name. */
-static struct comm *host_begin(struct comm *c)
+static int nccl_all_reduce_f64(struct comm *c, double *buf, int64_t n, bool max, struct error *err)
 {
-    struct comm *host = ((struct nccl *)c->priv)->host;
-    host->op = c->op;
-    host->step = c->step;
-    return host;
-}
-
-static int host_end(struct comm *c, int rc)
-{
-    c->lost_rank = ((struct nccl *)c->priv)->host->lost_rank;
-    return rc;
-}
-
-/* Between nodes: through the device, a piece at a time, waited for here. */
-static int staged(struct comm *c, struct collective what, void *buf, int64_t bytes,
-                  struct error *err)
-{
-    struct nccl *n = c->priv;
-    const struct device_ops *d = n->device->ops;
-    int64_t size = what.type == COLLECTIVE_F64 ? (int64_t)sizeof(double) : 1;
-    if (nccl_wait(c, err) || usable(c, err))
-        return -err->code;
-    for (int64_t at = 0; at < bytes; at += STAGE_BYTES) {
-        int64_t piece = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
-        struct pending p = next_call(c, piece);
-        what.buf = n->stage;
-        what.n = piece / size;
-        if (d->to_device(n->device, n->stage, (char *)buf + at, piece, err) ||
-            launch(c, &what, 0, &p, err))
-            return -err->code;
-        if (until_done(c, 0, &p, err)) {
-            end_all(n);
-            return -err->code;
-        }
-        if (n->ops->join(n->end, 0, err) ||
-            d->to_host(n->device, (char *)buf + at, n->stage, piece, err))
-            return -err->code;
-    }
-    return 0;
-}
-
-static int nccl_all_reduce_f64(struct comm *c, double *buf, int64_t count, bool max,
-                               struct error *err)
-{
-    const struct nccl *n = c->priv;
-    const struct collective what = {
-        .kind = COLLECTIVE_ALL_REDUCE, .type = COLLECTIVE_F64, .max = max};
-    if (n->host)
-        return host_end(c, comm_shm_ops.all_reduce_f64(host_begin(c), buf, count, max, err));
-    return staged(c, what, buf, count * (int64_t)sizeof *buf, err);
+    struct comm *host = host_begin(c, c->op, c->step);
+    return host_end(c, host->ops->all_reduce_f64(host, buf, n, max, err));
 }
 
 static int nccl_broadcast(struct comm *c, void *buf, int64_t bytes, int root, struct error *err)
 {
-    const struct nccl *n = c->priv;
-    const struct collective what = {
-        .kind = COLLECTIVE_BROADCAST, .type = COLLECTIVE_BYTE, .root = root};
-    if (n->host)
-        return host_end(c, comm_shm_ops.broadcast(host_begin(c), buf, bytes, root, err));
-    return staged(c, what, buf, bytes, err);
+    struct comm *host = host_begin(c, c->op, c->step);
+    return host_end(c, host->ops->broadcast(host, buf, bytes, root, err));
 }
 
 /* Ranks meet with nothing of their own in flight. */
 static int nccl_barrier(struct comm *c, struct error *err)
 {
-    const struct nccl *n = c->priv;
-    double nothing = 0;
-    if (nccl_wait(c, err))
-        return -err->code;
-    if (n->host)
-        return host_end(c, comm_shm_ops.barrier(host_begin(c), err));
-    return nccl_all_reduce_f64(c, &nothing, 1, false, err);
+    struct comm *host = host_begin(c, c->op, c->step);
+    return nccl_wait(c, err) ? -err->code : host_end(c, host->ops->barrier(host, err));
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* The library's id from rank 0 to all. */
-static int share_id(struct comm *c, unsigned char *id, struct error *err)
+static int connect_ranks(struct comm *c, struct error *err)
 {
     struct nccl *n = c->priv;
-    char digest[SHA256_HEX];
-    if (c->config.rank == 0 && n->ops->make_id(id, err))
-        return -err->code;
-    if (n->host) {
-        memcpy(c->id, n->host->id, sizeof c->id);
-        return host_end(c, comm_shm_ops.broadcast(host_begin(c), id, COLLECTIVE_ID_BYTES, 0, err));
-    }
-    if (rendezvous_open(&n->meeting, &c->config, id, COLLECTIVE_ID_BYTES, &c->lost_rank, err))
-        return -err->code;
-    sha256_hex(id, COLLECTIVE_ID_BYTES, digest);
-    snprintf(c->id, sizeof c->id, "%.*s", COMM_ID_MAX - 1, digest);
-    return n->device->ops->alloc(n->device, &n->stage, STAGE_BYTES, "staging of the host's values",
-                                 err);
-}
-
-static int nccl_init(struct comm *c, const struct comm_config *config, struct error *err)
-{
-    struct nccl *n = mem_zalloc(1, sizeof *n);
     unsigned char id[COLLECTIVE_ID_BYTES] = {0};
-    c->priv = n;
-    n->device = config->device;
-    n->ops = config->device->collectives;
-    n->library = n->ops->library(err);
-    if (!n->library)
-        return -err->code;
-    if (config->local_world == config->world) {
-        struct comm_config host = *config;
-        host.device = NULL;
-        host.max_elements = 0;
-        if (comm_open(&n->host, &host, err))
-            return -err->code;
-    }
-    if (share_id(c, id, err) ||
-        n->ops->open(&n->end, n->device, id, config->rank, config->world, err))
+    if ((c->config.rank == 0 && n->ops->make_id(id, err)) ||
+        nccl_broadcast(c, id, sizeof id, 0, err) ||
+        n->ops->open(&n->end, n->device, id, c->config.rank, c->config.world, err))
         return -err->code;
     const struct pending p = next_call(c, 0);
     if (!until_idle(c, &p, err))
@@ -427,22 +334,30 @@ static int nccl_init(struct comm *c, const struct comm_config *config, struct er
     return -err->code;
 }
 
-/* Together with the others if they end too; else (they fail, or this rank does) alone. */
-static void finish(struct comm *c)
+static int nccl_init(struct comm *c, const struct comm_config *config, struct error *err)
 {
-    struct nccl *n = c->priv;
+    struct nccl *n = mem_zalloc(1, sizeof *n);
+    struct comm_config host = *config;
+    c->priv = n;
+    n->device = config->device;
+    n->ops = config->device->collectives;
+    n->library = n->ops->library(err);
+    host.device = NULL;
+    host.max_elements = 0;
+    if (!n->library || comm_open(&n->host, &host, err))
+        return -err->code;
+    memcpy(c->id, n->host->id, sizeof c->id);
+    return connect_ranks(c, err);
+}
+
+/* Together with the others, if they end too: the library waits for them. */
+static void finish(struct nccl *n)
+{
     auto_error struct error ignored = ERROR_INIT;
     double begin = clock_mono_s();
-    if (n->host) {
-        shm_leave(n->host);
-        while (!shm_others_left(n->host) && clock_mono_s() - begin < FINISH_S)
-            clock_sleep_s(1e-3);
-        if (!shm_others_left(n->host))
-            return;
-    }
     if (n->ops->finish(n->end, &ignored))
         return;
-    while (n->ops->poll(n->end, &ignored) > 0 && clock_mono_s() - begin < 2 * FINISH_S)
+    while (n->ops->poll(n->end, &ignored) > 0 && clock_mono_s() - begin < FINISH_S)
         clock_sleep_s(1e-3);
 }
 
@@ -451,13 +366,10 @@ static void nccl_close(struct comm *c)
     struct nccl *n = c->priv;
     if (!n)
         return;
+    comm_close(n->host); /* first: peers that still wait for this rank hear that it has left */
     if (n->end && !n->n_pending && c->lost_rank < 0)
-        finish(c);
+        finish(n);
     end_all(n);
-    if (n->stage)
-        n->device->ops->free(n->device, n->stage, STAGE_BYTES);
-    rendezvous_close(&n->meeting);
-    comm_close(n->host);
     free(n);
 }
 
@@ -466,7 +378,7 @@ static void nccl_describe(const struct comm *c, json_t *into)
     const struct nccl *n = c->priv;
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
     json_put_str(into, "library", n->library);
-    json_put_str(into, "host_values", n->host ? "shm" : "staged through the device");
+    json_put_str(into, "host_values", comm_backend(n->host));
     if (nvls)
         json_put_str(into, "nccl_nvls_enable", nvls);
     else

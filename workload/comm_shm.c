@@ -250,5 +250,7 @@ const struct comm_ops comm_shm_ops = {
     .all_gather = shm_all_gather,
     .broadcast = shm_broadcast,
     .barrier = shm_meet,
+    .begun = shm_begun,
+    .watch = shm_watch,
     .close = shm_close,
 };

@@ -28,7 +28,7 @@ struct shm_slot {
     _Atomic uint32_t waiters;               /* sleepers on `arrived`: no wake-up without any */
     _Atomic int32_t pid;                    /* 0: not attached yet */
     _Atomic uint32_t left;                  /* closed its communicator */
-    _Atomic uint64_t started;               /* collectives on another way, see shm_watch */
+    _Atomic uint64_t begun;                 /* of another back end: comm_ops.begun */
     _Atomic uint64_t start_ticks;           /* with pid: survives reuse of the number; 0: unknown */
     uint64_t pus[SHM_MAX_PUS / 64];         /* affinity at attach */
 };
@@ -67,16 +67,9 @@ static inline void *shm_stage(const struct shm *s, int rank, uint32_t meeting)
 /* shm_wait.c: peers. */
 int shm_lose(struct comm *c, int rank, enum shm_reason reason, struct error *err);
 int shm_check_peers(struct comm *c, uint32_t meeting, struct error *err);
-/* For a back end that carries large buffers another way and has this one beside it for the host's
- * (comm_nccl): this rank has begun n such collectives so far; has a peer been lost that is
- * needed for the n-th? `late`: the deadline has passed, so that a peer which has not begun it is
- * lost too. */
-void shm_started(struct comm *c, uint64_t n);
+/* comm_ops.begun and watch. */
+void shm_begun(struct comm *c, uint64_t n);
 int shm_watch(struct comm *c, uint64_t n, bool late, struct error *err);
-/* This rank will make no call any more (peers that wait for one are told); have all others said the
- * same, or died? */
-void shm_leave(struct comm *c);
-bool shm_others_left(const struct comm *c);
 /* Field 22 of /proc/PID/stat, or 0 if there is no such living process (a zombie does not live). */
 uint64_t shm_process_start_ticks(int32_t pid);
 /* Sleep until *word is not `seen`, at most one tick. */

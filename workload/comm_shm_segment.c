@@ -285,32 +285,15 @@ int shm_attach(struct comm *c, struct shm *s, struct error *err)
     return rc;
 }
 
-void shm_leave(struct comm *c)
-{
-    const struct shm *s = c->priv;
-    struct shm_slot *mine = s->head ? &s->head->slots[c->config.rank] : NULL;
-    if (!mine || atomic_load(&mine->pid) != (int32_t)getpid())
-        return;
-    atomic_store(&mine->left, 1);
-    shm_futex_wake(&mine->arrived);
-}
-
-bool shm_others_left(const struct comm *c)
-{
-    const struct shm_header *h = ((const struct shm *)c->priv)->head;
-    for (int r = 0; r < c->config.world; r++) {
-        const struct shm_slot *slot = &h->slots[r];
-        uint64_t ticks = atomic_load(&slot->start_ticks);
-        if (r != c->config.rank && !atomic_load(&slot->left) &&
-            !(ticks && shm_process_start_ticks(atomic_load(&slot->pid)) != ticks))
-            return false;
-    }
-    return true;
-}
-
 void shm_detach(struct comm *c, struct shm *s)
 {
-    shm_leave(c);
+    if (s->head) {
+        struct shm_slot *mine = &s->head->slots[c->config.rank];
+        if (atomic_load(&mine->pid) == (int32_t)getpid()) {
+            atomic_store(&mine->left, 1);
+            shm_futex_wake(&mine->arrived);
+        }
+    }
     unmap_segment(s);
 }
 

@@ -124,10 +124,10 @@ int shm_check_peers(struct comm *c, uint32_t meeting, struct error *err)
     return 0;
 }
 
-void shm_started(struct comm *c, uint64_t n)
+void shm_begun(struct comm *c, uint64_t n)
 {
     struct shm *s = c->priv;
-    atomic_store(&s->head->slots[c->config.rank].started, n);
+    atomic_store(&s->head->slots[c->config.rank].begun, n);
 }
 
 int shm_watch(struct comm *c, uint64_t n, bool late, struct error *err)
@@ -142,7 +142,7 @@ int shm_watch(struct comm *c, uint64_t n, bool late, struct error *err)
             continue;
         bool dead = ticks && shm_process_start_ticks(atomic_load(&slot->pid)) != ticks;
         bool left = atomic_load(&slot->left) != 0; /* it leaves before it dies */
-        bool behind = atomic_load(&slot->started) < n;
+        bool behind = atomic_load(&slot->begun) < n;
         if ((left || late) && behind)
             return shm_lose(c, r, left ? SHM_LEFT : SHM_LATE, err);
         if (dead && !left) /* one that was killed may have begun it and not done its part */

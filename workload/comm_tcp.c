@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SMALL 2048 /* floats: up to here all ranks sum all elements, one exchange instead of two   \
-                    */
+#define SMALL                                                                                      \
+    2048 /* floats: up to here all ranks sum all elements, one exchange instead of two             \
+          */
 #define SCRATCH_FLOATS ((int64_t)4 << 20) /* of all ranks together */
 #define LEAST_PIECE ((int64_t)4096)
 #define MOST_PIECE ((int64_t)1 << 18)
@@ -203,5 +204,6 @@ const struct comm_ops comm_tcp_ops = {
     .all_gather = tcp_all_gather,
     .broadcast = tcp_broadcast,
     .barrier = tcp_barrier,
+    .watch = tcp_watch,
     .close = tcp_close,
 };

@@ -10,7 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TELL_S 1.0 /* patience with peers that do not read while they are told of a loss */
+#define ROLL_CALL_S 5.0 /* for who is late with a collective of another back end */
+#define TELL_S 1.0      /* patience with peers that do not read while they are told of a loss */
 
 /* ---- frames ----------------------------------------------------------------------------------
  */
@@ -312,4 +313,46 @@ int tcp_exchange(struct comm *c, struct error *err)
                 return -err->code;
     }
     return 0;
+}
+
+/* ---- beside another back end ------------------------------------------------------------------
+ */
+/* What the peer has said since the last exchange. What belongs to the next one stays for it. */
+static int hear(struct comm *c, int rank, bool *left, struct error *err)
+{
+    struct tcp_peer *p = &((struct tcp *)c->priv)->peers[rank];
+    int rc = p->fd < 0 ? 0 : receive_header(p);
+    *left = rc == 1 && p->in.kind == TCP_BYE;
+    if (rc < 0)
+        return tcp_lose(c, rank, TCP_DIED, err);
+    return rc == 1 && p->in.kind == TCP_LOST ? take_header(c, rank, err) : 0;
+}
+
+/* Nobody tells how far he is. So one who has left is lost when the collective does not end soon
+ * (he may have done his part and be through), and who is late shows in an exchange. */
+int tcp_watch(struct comm *c, uint64_t n, bool late, struct error *err)
+{
+    struct tcp *t = c->priv;
+    double now = clock_mono_s();
+    bool left;
+    (void)n;
+    if (c->lost_rank >= 0)
+        return lost_error(c, err);
+    for (int r = 0; r < c->config.world; r++) {
+        if (hear(c, r, &left, err))
+            return -err->code;
+        if (left && !(t->bye_s > 0))
+            t->bye_s = now;
+        if (left && (late || now - t->bye_s > TELL_S))
+            return tcp_lose(c, r, TCP_LEFT, err);
+    }
+    if (!late)
+        return 0;
+    double timeout_s = c->config.timeout_s;
+    c->config.timeout_s = timeout_s < ROLL_CALL_S ? timeout_s : ROLL_CALL_S;
+    for (int r = 0; r < c->config.world; r++)
+        tcp_plan(t, r, NULL, 0, NULL, 0);
+    int rc = tcp_exchange(c, err);
+    c->config.timeout_s = timeout_s;
+    return rc;
 }

@@ -56,6 +56,7 @@ struct tcp {
     float *scratch; /* [world][piece] */
     int64_t piece;  /* floats of one rank that are summed at a time */
     uint32_t seq;
+    double bye_s;           /* tcp_watch: when it first saw a rank that has left; 0: not yet */
     enum tcp_reason reason; /* why c->lost_rank is lost */
 };
 
@@ -68,5 +69,7 @@ int tcp_exchange(struct comm *c, struct error *err);
 /* The rank is lost: tell the others, once, and say so. */
 int tcp_lose(struct comm *c, int rank, enum tcp_reason reason, struct error *err);
 void tcp_leave(struct comm *c);
+/* comm_ops.watch. */
+int tcp_watch(struct comm *c, uint64_t n, bool late, struct error *err);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <nccl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,15 +236,6 @@ static int nccl_finish(struct collectives *c, struct error *err)
 
 /* ---- a collective ---------------------------------------------------------------------------- */
 
-static ncclDataType_t type_of(const struct collective *what)
-{
-    switch (what->type) {
-    case COLLECTIVE_F64: return ncclFloat64;
-    case COLLECTIVE_BYTE: return ncclUint8;
-    default: return ncclFloat32;
-    }
-}
-
 static bool are_equal(const int64_t *counts, int world)
 {
     for (int r = 1; r < world; r++)
@@ -282,10 +274,10 @@ static ncclResult_t run(struct collectives *c, const struct collective *what)
 {
     switch (what->kind) {
     case COLLECTIVE_ALL_REDUCE:
-        return api.AllReduce(what->buf, what->buf, (size_t)what->n, type_of(what),
-                             what->max ? ncclMax : ncclSum, c->comm, c->stream);
+        return api.AllReduce(what->buf, what->buf, (size_t)what->n, ncclFloat32, ncclSum, c->comm,
+                             c->stream);
     case COLLECTIVE_BROADCAST:
-        return api.Broadcast(what->buf, what->buf, (size_t)what->n, type_of(what), what->root,
+        return api.Broadcast(what->buf, what->buf, (size_t)what->n, ncclFloat32, what->root,
                              c->comm, c->stream);
     default:
         return are_equal(what->counts, c->world) ? scatter_equal(c, what) : scatter_uneven(c, what);

@@ -86,15 +86,10 @@ static int fake_poll(struct collectives *c, struct error *err)
                : 0;
 }
 
-static size_t size_of(enum collective_type type)
-{
-    return type == COLLECTIVE_F32 ? sizeof(float) : type == COLLECTIVE_F64 ? sizeof(double) : 1;
-}
-
 static int fake_launch(struct collectives *c, const struct collective *what, int slot,
                        struct error *err)
 {
-    size_t bytes = (size_t)what->n * size_of(what->type);
+    size_t bytes = (size_t)what->n * sizeof(float);
     if (bytes > ROOM)
         return error_set(err, NANOCHAT_EXIT_DEVICE, "too long for make-believe");
     c->slots[slot].what = *what;
@@ -136,20 +131,15 @@ static void complete(struct collectives *c, int slot)
         parts[r] = shared->wire.data[r][c->slots[slot].number % COLLECTIVE_SLOTS];
     for (int64_t i = 0; i < w->n; i++) {
         int owner = w->counts ? owner_of(c, slot, i) : -1;
-        if (w->type == COLLECTIVE_BYTE) {
-            ((char *)w->buf)[i] = parts[w->root][i];
-        } else if (w->type == COLLECTIVE_F64) {
-            double acc = ((double *)parts[0])[i];
-            for (int r = 1; r < c->world; r++)
-                acc = w->max ? fmax(acc, ((double *)parts[r])[i]) : acc + ((double *)parts[r])[i];
-            ((double *)w->buf)[i] = acc;
+        if (w->kind == COLLECTIVE_BROADCAST) {
+            w->buf[i] = ((float *)parts[w->root])[i];
         } else if (w->kind == COLLECTIVE_ALL_GATHER) {
-            ((float *)w->buf)[i] = ((float *)parts[owner])[i];
+            w->buf[i] = ((float *)parts[owner])[i];
         } else if (w->kind == COLLECTIVE_ALL_REDUCE || owner == c->rank) {
             float acc = 0;
             for (int r = 0; r < c->world; r++)
                 acc += ((float *)parts[r])[i];
-            ((float *)w->buf)[i] = acc;
+            w->buf[i] = acc;
         }
     }
     c->slots[slot].done = true;
@@ -281,7 +271,7 @@ static int collectives_work(struct comm *c, struct error *err)
 {
     int me = comm_rank(c), world = comm_world(c);
     int64_t counts[MAX_WORLD], own = 0, total = 0;
-    float scatter[16], gather[16], all[5];
+    float scatter[16], gather[16], all[5], root[2] = {(float)me, 1};
     for (int r = 0; r < world; r++) {
         counts[r] = r + 1;
         own += r < me ? counts[r] : 0;
@@ -293,7 +283,8 @@ static int collectives_work(struct comm *c, struct error *err)
         all[i % 5] = 1;
     }
     if (comm_reduce_scatter_sum(c, scatter, counts, err) ||
-        comm_all_gather(c, gather, counts, err) || comm_all_reduce_sum(c, all, 5, err))
+        comm_all_gather(c, gather, counts, err) || comm_broadcast_f32(c, root, 2, world - 1, err) ||
+        comm_all_reduce_sum(c, all, 5, err))
         return -err->code;
     REQUIRE(shared->rank[me].records == 0); /* queued, not done */
     REQUIRE(comm_time_s(c) < 0.1);
@@ -307,12 +298,13 @@ static int collectives_work(struct comm *c, struct error *err)
         REQUIRE(gather[i] == (float)(100 * r + i));
     }
     REQUIRE(all[0] == (float)world && all[4] == (float)world);
-    REQUIRE(shared->rank[me].records == 3);
+    REQUIRE(root[0] == (float)(world - 1) && root[1] == 1);
+    REQUIRE(shared->rank[me].records == 4);
     REQUIRE(shared->rank[me].last.step == 3 && shared->rank[me].last.bytes == 20);
     REQUIRE(!strcmp(shared->rank[me].last.op, "all_reduce") &&
             shared->rank[me].last.lost_rank == -1);
-    double waited = comm_take_time_s(c); /* what the device stood still, three times 0.125 */
-    REQUIRE(waited >= 0.375 && waited < 0.475);
+    double waited = comm_take_time_s(c); /* what the device stood still, four times 0.125 */
+    REQUIRE(waited >= 0.5 && waited < 0.6);
     double v[2] = {me + 1, -me};
     char word[6] = "";
     if (me == world - 1)
@@ -321,7 +313,7 @@ static int collectives_work(struct comm *c, struct error *err)
         comm_broadcast(c, word, 6, world - 1, err) || comm_barrier(c, err))
         return -err->code;
     REQUIRE(v[0] == world * (world + 1) / 2.0 && v[1] == 0 && !strcmp(word, "hello"));
-    REQUIRE(shared->rank[me].records == 7); /* each call once, also when it is staged */
+    REQUIRE(shared->rank[me].records == 8); /* each call once */
     return 0;
 }
 
@@ -471,6 +463,25 @@ static void a_dead_rank_of_another_node_is_named(void)
     expect_lost(3, 1, NULL, 10);
 }
 
+static void a_late_rank_of_another_node_is_named(void)
+{
+    several_nodes = true;
+    timeout_s = 0.8;
+    run_ranks(3, sleeps);
+    timeout_s = 20;
+    several_nodes = false;
+    expect_lost(3, 1, "did not arrive within 0.8 s", 15);
+}
+
+static void a_rank_of_another_node_that_ends_early(void)
+{
+    several_nodes = true;
+    run_ranks(3, ends_early);
+    several_nodes = false;
+    CU_ASSERT_EQUAL(shared->rank[1].code, 0);
+    expect_lost(3, 1, "ended early", 10);
+}
+
 static int gets_stuck(struct comm *c, struct error *err)
 {
     atomic_store(&shared->wire.stuck, true);
@@ -531,6 +542,8 @@ int main(int argc, char **argv)
         {"a rank that ends early is seen at once", a_rank_that_ends_early_is_seen_at_once},
         {"a late rank is named at the deadline", a_late_rank_is_named_at_the_deadline},
         {"a dead rank of another node is named", a_dead_rank_of_another_node_is_named},
+        {"a late rank of another node is named", a_late_rank_of_another_node_is_named},
+        {"a rank of another node that ends early", a_rank_of_another_node_that_ends_early},
         {"a collective that hangs has a deadline", a_collective_that_hangs_has_a_deadline},
         {"an error of the library is told", an_error_of_the_library_is_told},
         {"a device without collectives is refused", a_device_without_collectives_is_refused},
