@@ -123,17 +123,19 @@ bool block_value(const struct record *trial, const char *metric, double *out)
     return true;
 }
 
-static void push(struct pairs *p, double a, double b, int64_t block)
+static void push(struct pairs *p, double a, double b, const struct block *k)
 {
     if (p->count == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 16;
         p->a = mem_realloc(p->a, p->cap, sizeof *p->a);
         p->b = mem_realloc(p->b, p->cap, sizeof *p->b);
         p->block = mem_realloc(p->block, p->cap, sizeof *p->block);
+        p->stratum = mem_realloc(p->stratum, p->cap, sizeof *p->stratum);
     }
     p->a[p->count] = a;
     p->b[p->count] = b;
-    p->block[p->count++] = block;
+    p->stratum[p->count] = k->stratum;
+    p->block[p->count++] = k->block;
 }
 
 void pairs_make(const struct blocks *b, size_t arm_a, size_t arm_b, const char *metric, bool all,
@@ -148,7 +150,7 @@ void pairs_make(const struct blocks *b, size_t arm_a, size_t arm_b, const char *
         double x;
         double y;
         if (block_value(k->trials[arm_a], metric, &x) && block_value(k->trials[arm_b], metric, &y))
-            push(out, x, y, k->block);
+            push(out, x, y, k);
         else
             out->missing++;
     }
@@ -159,5 +161,6 @@ void pairs_release(struct pairs *p)
     free(p->a);
     free(p->b);
     free(p->block);
+    free(p->stratum);
     *p = (struct pairs){0};
 }

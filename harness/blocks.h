@@ -38,7 +38,7 @@ void blocks_release(struct blocks *b);
 
 struct pairs { /* values of two arms, block by block */
     double *a, *b;
-    int64_t *block;
+    int64_t *block, *stratum;
     size_t count, cap;
     size_t missing; /* blocks that count but have no value of this metric */
 };

@@ -56,6 +56,11 @@ static const struct verb verbs[] = {
     {"plot", cmd_plot, plot_options, "SESSION", "draw the plots of a session through gnuplot",
      "Writes NAME.dat and NAME.gp first; without gnuplot these are all, and a note says so."},
     {"export", cmd_export, export_options, "SESSION", "the records as flat CSV or JSON", NULL},
+    {"merge", cmd_merge, merge_options, "SESSION SESSION…",
+     "sessions of one scenario as strata of one: a claim about more than one occasion",
+     "Makes a new session folder that every reading verb takes, prints it on standard output and "
+     "the "
+     "verdicts on standard error. Refuses (7) sessions whose scenarios or programs differ."},
     {"selftest", cmd_selftest, selftest_options, "",
      "verdicts of simulated trials with known truth",
      "Sends trials of the fake runtime through blocks, looks and verdicts: alike arms must come "

@@ -5,6 +5,23 @@
 
 #include <math.h>
 
+/* Intervals and p of a difference, from mean, se and nu. */
+static void infer(struct paired *p, double alpha)
+{
+    p->ratio = exp(p->mean);
+    if (isnan(p->se))
+        return;
+    double half = stats_t_quantile(1 - alpha, p->nu) * p->se;
+    double wide = stats_t_quantile(1 - alpha / 2, p->nu) * p->se;
+    p->ci = (struct interval){exp(p->mean - half), exp(p->mean + half)};
+    p->claim = (struct interval){exp(p->mean - wide), exp(p->mean + wide)};
+    /* Identical differences have no spread: certain, or nothing at all. */
+    if (p->se > 0)
+        p->p_diff = 2 * stats_t_upper(fabs(p->mean) / p->se, p->nu);
+    else
+        p->p_diff = p->mean == 0 ? 1 : 0;
+}
+
 struct paired stats_paired_log(const double *d, size_t n, double alpha)
 {
     struct paired out = {.n = n,
@@ -16,26 +33,18 @@ struct paired stats_paired_log(const double *d, size_t n, double alpha)
                          .claim = INTERVAL_NONE,
                          .claim_confidence = 1 - alpha,
                          .p_diff = NAN,
-                         .p_superiority = NAN};
-    out.ratio = exp(out.mean);
+                         .p_superiority = NAN,
+                         .nu = n < 2 ? NAN : (double)(n - 1),
+                         .strata = 1,
+                         .p_strata = NAN};
     double above = 0;
     for (size_t i = 0; i < n; i++)
         above += d[i] > 0 ? 1 : d[i] < 0 ? 0 : 0.5;
     if (n)
         out.p_superiority = above / (double)n;
-    if (n < 2)
-        return out;
-    double nu = (double)(n - 1);
-    out.se = out.sd / sqrt((double)n);
-    double half = stats_t_quantile(1 - alpha, nu) * out.se;
-    double wide = stats_t_quantile(1 - alpha / 2, nu) * out.se;
-    out.ci = (struct interval){exp(out.mean - half), exp(out.mean + half)};
-    out.claim = (struct interval){exp(out.mean - wide), exp(out.mean + wide)};
-    /* Identical differences have no spread: certain, or nothing at all. */
-    if (out.se > 0)
-        out.p_diff = 2 * stats_t_upper(fabs(out.mean) / out.se, nu);
-    else
-        out.p_diff = out.mean == 0 ? 1 : 0;
+    if (n >= 2)
+        out.se = out.sd / sqrt((double)n);
+    infer(&out, alpha);
     return out;
 }
 
@@ -47,21 +56,86 @@ struct paired stats_paired(const double *a, const double *b, size_t n, double al
     return stats_paired_log(d, n, alpha);
 }
 
+double stats_f_upper(double f, double nu1, double nu2)
+{
+    return f > 0 ? stats_incomplete_beta(nu2 / 2, nu1 / 2, nu2 / (nu2 + nu1 * f)) : 1;
+}
+
+/* ---- strata ------------------------------------------------------------------------------------
+ */
+struct strata {
+    double *means; /* k */
+    size_t k;
+    double within, between; /* sums of squares */
+};
+
+static bool is_first_of(const int64_t *stratum, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (stratum[j] == stratum[i])
+            return false;
+    return true;
+}
+
+static void add_stratum(struct strata *s, const double *d, const int64_t *stratum, size_t n,
+                        size_t first, double mean)
+{
+    auto_free double *x = mem_alloc(n * sizeof *x);
+    size_t count = 0;
+    for (size_t i = first; i < n; i++)
+        if (stratum[i] == stratum[first])
+            x[count++] = d[i];
+    double own = stats_mean(x, count);
+    for (size_t i = 0; i < count; i++)
+        s->within += (x[i] - own) * (x[i] - own);
+    s->between += (double)count * (own - mean) * (own - mean);
+    s->means[s->k++] = own;
+}
+
+struct paired stats_paired_strata(const double *a, const double *b, const int64_t *stratum,
+                                  size_t n, double alpha)
+{
+    struct paired out = stats_paired(a, b, n, alpha);
+    auto_free double *d = mem_alloc((n + 1) * sizeof *d);
+    struct strata s = {mem_alloc((n + 1) * sizeof *s.means), 0, 0, 0};
+    auto_free double *means = s.means;
+    for (size_t i = 0; i < n; i++)
+        d[i] = log(b[i] / a[i]);
+    for (size_t i = 0; i < n; i++)
+        if (is_first_of(stratum, i))
+            add_stratum(&s, d, stratum, n, i, out.mean);
+    if (s.k < 2 || n < s.k + 1)
+        return out;
+    double spare = (double)(n - s.k), groups = (double)(s.k - 1);
+    out.strata = s.k;
+    out.sd = sqrt(s.within / spare);
+    out.p_strata = s.within > 0
+                       ? stats_f_upper(s.between / groups / (s.within / spare), groups, spare)
+                       : (s.between > 0 ? 0 : 1);
+    out.strata_differ = out.p_strata < STATS_STRATA_POOLED;
+    out.nu = out.strata_differ ? groups : spare;
+    if (out.strata_differ)
+        out.mean = stats_mean(means, s.k);
+    out.se =
+        out.strata_differ ? stats_sd(means, s.k) / sqrt((double)s.k) : out.sd / sqrt((double)n);
+    infer(&out, alpha);
+    return out;
+}
+
 struct tost stats_tost(const struct paired *p, double delta)
 {
     struct tost out = {NAN, NAN, NAN};
-    if (p->n < 2)
+    if (isnan(p->se))
         return out;
     double margin = log1p(delta);
     if (!(p->se > 0)) {
         out.p = fabs(p->mean) < margin ? 0 : 1;
         return out;
     }
-    double nu = (double)(p->n - 1);
     out.t_low = (p->mean + margin) / p->se;
     out.t_high = (p->mean - margin) / p->se;
     /* P(T < t) as P(T > -t): 1 - P(T > t) would lose a small tail. */
-    out.p = fmax(stats_t_upper(out.t_low, nu), stats_t_upper(-out.t_high, nu));
+    out.p = fmax(stats_t_upper(out.t_low, p->nu), stats_t_upper(-out.t_high, p->nu));
     return out;
 }
 

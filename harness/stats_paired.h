@@ -10,7 +10,9 @@
 
 #include "harness/stats.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct paired {
     size_t n;
@@ -23,12 +25,29 @@ struct paired {
         claim_confidence; /* 1 - alpha: a difference in either direction, alpha / 2 on each side */
     double p_diff;        /* two-sided, of mean d = 0; NaN for n < 2 */
     double p_superiority; /* share of blocks with b > a, ties half */
+    double nu;            /* degrees of freedom of se */
+    size_t strata;        /* 1: no strata */
+    double p_strata;      /* that the strata have one mean (F); NaN where it cannot be asked */
+    bool strata_differ;   /* the means of the strata are the sample */
 };
 
 /* alpha: one-sided level. a[i], b[i] > 0. */
 struct paired stats_paired(const double *a, const double *b, size_t n, double alpha);
 /* The same of log-ratios. */
 struct paired stats_paired_log(const double *d, size_t n, double alpha);
+
+/* Blocks of several strata (sessions merged, or resumed after a drift); stratum[i] of block i.
+ * Within a stratum the blocks vary by noise: sd is the pooled one, with n - k degrees of freedom
+ * for k strata, and the mean is that of all blocks. Where the strata may differ by more than their
+ * noise (one-way analysis of variance, F with k - 1 and n - k degrees of freedom, p < .25, the
+ * level that Bancroft recommends for pooling), blocks are no independent sample: then the means of
+ * the strata are, and mean, se and nu = k - 1 are theirs. Without blocks to spare (n - k < 1)
+ * strata are not told apart. */
+#define STATS_STRATA_POOLED .25
+struct paired stats_paired_strata(const double *a, const double *b, const int64_t *stratum,
+                                  size_t n, double alpha);
+/* P(F > f) with nu1 and nu2 degrees of freedom. */
+double stats_f_upper(double f, double nu1, double nu2);
 
 struct tost {
     double t_low, t_high;

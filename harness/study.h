@@ -48,6 +48,7 @@ struct study {
     size_t n_margins;
     struct gate *gates;
     size_t n_gates;
+    size_t n_sessions; /* that were merged; 0: none */
 };
 
 void study_from_scenario(const struct scenario *s, struct study *out);

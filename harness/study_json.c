@@ -202,6 +202,7 @@ int study_from_json(const json_t *resolved, const struct records *records, struc
     json_array_foreach(json_at(resolved, "compare.secondary"), i,
                        metric) if (json_is_string(metric))
         strv_push(&out->secondary, json_string_value(metric));
+    out->n_sessions = json_array_size(json_at(resolved, "merged"));
     read_margins(resolved, out);
     read_gates(resolved, out);
     read_cells(resolved, records, out);

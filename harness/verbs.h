@@ -28,5 +28,7 @@ int cmd_gate(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
+extern const struct option_spec merge_options[];
+int cmd_merge(int argc, char **argv);
 
 #endif

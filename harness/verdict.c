@@ -127,7 +127,17 @@ static void put_evidence(struct str *out, const struct comparison *c)
     } else {
         str_append(out, ", n = 1: no interval");
     }
-    str_appendf(out, ", paired, %zu block%s)", c->paired.n, c->paired.n == 1 ? "" : "s");
+    str_appendf(out, ", paired, %zu block%s", c->paired.n, c->paired.n == 1 ? "" : "s");
+    if (c->sessions > 1)
+        str_appendf(out, " of %zu sessions", c->sessions);
+    else if (c->paired.strata > 1)
+        str_appendf(out, " in %zu strata", c->paired.strata);
+    str_append_char(out, ')');
+    if (c->paired.strata_differ)
+        str_appendf(out,
+                    "; the %s may differ among themselves (p = %.2g), so that their means are the "
+                    "sample",
+                    c->sessions > 1 ? "sessions" : "strata", c->paired.p_strata);
 }
 
 /* "slower" for times, "lower" for rates: what happened to the metric itself. */
@@ -277,7 +287,8 @@ static void judge(struct comparison *c)
         return;
     }
     c->verdict = verdict_of_intervals(comparison_cost(c), comparison_claim(c), c->margin);
-    size_t needed = stats_blocks_needed(&c->paired, c->margin);
+    /* where strata differ, more blocks in them do not help: more of them would */
+    size_t needed = c->paired.strata_differ ? 0 : stats_blocks_needed(&c->paired, c->margin);
     if (c->verdict == VERDICT_INCONCLUSIVE && needed > c->paired.n)
         c->more_blocks = needed - c->paired.n;
 }
@@ -297,12 +308,15 @@ void comparison_make(const struct study *s, const struct blocks *b, size_t cell,
                                .arm = arm,
                                .direction = metric_direction(metric),
                                .p_holm = NAN,
+                               .sessions = s->n_sessions,
                                .disturbed = b->disturbed,
                                .incomplete = b->incomplete,
                                .total = b->total,
                                .missing = used.missing};
-    out->paired = stats_paired(used.a, used.b, used.count, alpha);
-    out->all_blocks = b->disturbed ? stats_paired(all.a, all.b, all.count, alpha) : out->paired;
+    out->paired = stats_paired_strata(used.a, used.b, used.stratum, used.count, alpha);
+    out->all_blocks = b->disturbed
+                          ? stats_paired_strata(all.a, all.b, all.stratum, all.count, alpha)
+                          : out->paired;
     out->hodges_lehmann = ratio_by_ranks(&used, out->paired.confidence);
     out->median_a = stats_median(used.a, used.count);
     out->median_b = stats_median(used.b, used.count);

@@ -56,6 +56,7 @@ struct comparison {
     int look;                  /* looks passed with this many blocks; 0: before the first */
     double median_a, median_b; /* of the metric over the blocks that count */
     size_t disturbed, incomplete, missing, total; /* blocks */
+    size_t sessions;                              /* that were merged; 0 or 1: one session */
     size_t more_blocks; /* for inconclusive: about how many more; 0: cannot be said */
     enum verdict_kind verdict;
     char *reason;   /* owned; NULL where the numbers speak */

@@ -71,6 +71,8 @@ static void put_values(const struct comparison *c, json_t *obj)
     json_put_f64(obj, "margin", c->margin);
     json_put_str(obj, "margin_source", c->margin_source);
     put_number(obj, "sd_log_ratio", c->paired.sd, few);
+    json_put_int(obj, "strata", (int64_t)c->paired.strata);
+    put_number(obj, "p_strata", c->paired.p_strata, "one stratum, or no blocks to spare");
     put_number(obj, "p_tost", c->tost.p, few);
     put_number(obj, "p_diff", c->paired.p_diff, few);
     put_number(obj, "p_holm", c->p_holm, "not in the family of the primary metric");

@@ -73,4 +73,47 @@ fake cells 0 0.005 'matrix: {n: [1, 2]}'
 check "a session of other cells" ncbench plan "$T/cells.yaml" --session "$S"
 match "tells nothing" 'it has no cell of this plan' "$OUT"
 check_rc 8 "a session that is not there" ncbench plan "$T/other.yaml" --session "$T/nowhere"
+
+# ---- merge
+fake days 0.002 0.004 'sampling: {looks: [6], seed: 1}'
+M=()
+for seed in 1 2 3; do
+    session 0 "session $seed" days -D "sampling.seed=$seed"
+    M+=("$S")
+done
+check "merge" ncbench merge "${M[@]}" -o "$T/merged"
+equal "prints its folder" "$(cat "$OUT")" "$T/merged"
+match "and the verdict, of three sessions" 'arm .*paired, 18 blocks of 3 sessions\)' "$ERR"
+check "compare reads it" ncbench compare "$T/merged" --json
+equal "all blocks, in strata" "$(jq -c '.comparisons[0] | [.n_blocks, .strata]' "$OUT")" '[18,3]'
+equal "the ratio is that of all blocks" "$(jq '.comparisons[0].ratio * 1e7 | round' "$OUT")" \
+    "$(for s in "${M[@]}"; do ncbench compare "$s" --json | jq '.comparisons[0].ratio'; done |
+        jq -s 'map(log) | add / length | exp | . * 1e7 | round')"
+half() { jq '.comparisons[0].ci | (.[1] - .[0])' "$1"; }
+ncbench compare "${M[0]}" --json >"$T/one.json"
+equal "a narrower interval than one session's" "$(awk -v a="$(half "$OUT")" -v b="$(half "$T/one.json")" 'BEGIN { print (a < b) }')" 1
+check "report reads it" ncbench report "$T/merged" --md -o "$T/merged.md"
+match "and names the sessions" '18 blocks of 3 sessions' "$T/merged.md"
+check "merge beside the sessions" ncbench merge "${M[0]}" "${M[1]}"
+equal "not where the newest session is looked for" "$(dirname "$(cat "$OUT")")" "$(realpath "$R")/days/merged"
+check_rc 8 "not over a session that is there" ncbench merge "${M[@]}" -o "$T/merged"
+check_rc 2 "one session is no merge" ncbench merge "${M[0]}"
+check_rc 2 "the same twice" ncbench merge "${M[0]}" "${M[0]}/"
+match "is named" 'is named twice' "$ERR"
+mkdir "$T/empty"
+check_rc 8 "what is no session" ncbench merge "${M[0]}" "$T/empty"
+session 0 "another question" days -D 'compare.margin.step_time_s=2%'
+check_rc 7 "is refused" ncbench merge "${M[0]}" "$S"
+match "with what differs" 'ask different questions: "compare" differs' "$ERR"
+cp -r "${M[1]}" "$T/other-program"
+sed -i 's/"binary_sha256":"[0-9a-f]*"/"binary_sha256":"00000000000000"/' "$T/other-program/trials.jsonl"
+check_rc 7 "another program is refused" ncbench merge "${M[0]}" "$T/other-program"
+match "with what differs" 'different programs in bare: sha256' "$ERR"
+check "unless it is asked for" ncbench merge "${M[0]}" "$T/other-program" --allow-different -o "$T/mixed"
+session 0 "other cells" cells
+check_rc 3 "are refused always" ncbench merge "${M[0]}" "$S" --allow-different
+fake shifted 0.03 0.004 'name: days' 'sampling: {looks: [6], seed: 4}'
+session 0 "a session with an effect of its own" shifted
+check "sessions that differ among themselves" ncbench merge "${M[@]}" "$S" --allow-different -o "$T/differ"
+match "are told, and their means are the sample" 'of 4 sessions\); the sessions may differ among themselves \(p = [0-9.e-]+\)' "$ERR"
 finish

@@ -382,6 +382,77 @@ static void simulated_error_rates(void)
     CU_ASSERT(equivalent_at_margin <= .06 * ROUNDS + 25);
 }
 
+static void strata(void)
+{
+    /* by hand: means .01 and .02, within sums of squares 2e-6 + 2e-6, 4 degrees of freedom */
+    double a[6] = {1, 1, 1, 1, 1, 1}, b[6], d[6] = {.009, .010, .011, .019, .020, .021};
+    const int64_t two[6] = {3, 3, 3, 8, 8, 8}, one[6] = {3, 3, 3, 3, 3, 3},
+                  each[6] = {1, 2, 3, 4, 5, 6};
+    for (int i = 0; i < 6; i++)
+        b[i] = exp(d[i]);
+    struct paired p = stats_paired_strata(a, b, two, 6, .05);
+    CU_ASSERT_EQUAL(p.strata, 2);
+    CU_ASSERT_NEAR(p.mean, .015, 1e-12);
+    CU_ASSERT_NEAR(p.sd, .001, 1e-12);
+    CU_ASSERT_TRUE(p.strata_differ); /* F = 1.5e-4 / 1e-6 = 150 with 1 and 4 */
+    CU_ASSERT_NEAR(p.p_strata, 2 * stats_t_upper(sqrt(150), 4), 1e-12);
+    CU_ASSERT_NEAR(p.nu, 1, 0);
+    CU_ASSERT_NEAR(p.se, .005, 1e-12); /* sd of .01 and .02 is .00707, over sqrt 2 */
+    CU_ASSERT_NEAR(log(p.ci.hi), .015 + .005 * stats_t_quantile(.95, 1), 1e-12);
+    /* the same blocks as one sample, and where no block is to spare */
+    struct paired q = stats_paired(a, b, 6, .05);
+    p = stats_paired_strata(a, b, one, 6, .05);
+    CU_ASSERT_NEAR(p.se, q.se, 0);
+    CU_ASSERT_EQUAL(p.strata, 1);
+    p = stats_paired_strata(a, b, each, 6, .05);
+    CU_ASSERT_NEAR(p.se, q.se, 0);
+    p = stats_paired_strata(a, b, two, 0, .05);
+    CU_ASSERT_TRUE(isnan(p.se));
+    CU_ASSERT_NEAR(stats_f_upper(4, 1, 10), 2 * stats_t_upper(2, 10), 1e-12);
+    CU_ASSERT_NEAR(stats_f_upper(3, 2, 20), pow(1 + 2. * 3 / 20, -10), 1e-12);
+    /* strata of one mean: pooled noise, n - k degrees of freedom */
+    double same[6] = {.009, .010, .011, .0095, .0105, .010};
+    for (int i = 0; i < 6; i++)
+        b[i] = exp(same[i]);
+    p = stats_paired_strata(a, b, two, 6, .05);
+    CU_ASSERT_FALSE(p.strata_differ);
+    CU_ASSERT_NEAR(p.nu, 4, 0);
+    CU_ASSERT_NEAR(p.sd, sqrt((2e-6 + .5e-6) / 4), 1e-9);
+    CU_ASSERT_NEAR(p.se, p.sd / sqrt(6), 1e-12);
+}
+
+/* Three sessions, no difference, but each is off by its own amount: as one sample they claim a
+ * difference far too often, as strata they do not. */
+static void strata_error_rates(void)
+{
+    struct stats_rng rng;
+    stats_rng_seed(&rng, 17);
+    int pooled = 0, as_strata = 0, honest = 0, rounds = 2000;
+    for (int i = 0; i < rounds; i++) {
+        double a[18], b[18], c[18];
+        int64_t stratum[18];
+        double shift = 0;
+        for (int k = 0; k < 18; k++) {
+            if (k % 6 == 0)
+                shift = .01 * stats_rng_normal(&rng);
+            double noise = .005 * stats_rng_normal(&rng);
+            a[k] = 1;
+            b[k] = exp(shift + noise);
+            c[k] = exp(noise);
+            stratum[k] = k / 6;
+        }
+        struct paired p = stats_paired(a, b, 18, .05);
+        struct paired q = stats_paired_strata(a, b, stratum, 18, .05);
+        struct paired r = stats_paired_strata(a, c, stratum, 18, .05);
+        pooled += p.claim.lo > 1 || p.claim.hi < 1;
+        as_strata += q.claim.lo > 1 || q.claim.hi < 1;
+        honest += r.claim.lo > 1 || r.claim.hi < 1;
+    }
+    CU_ASSERT_TRUE(pooled > rounds * .3);
+    CU_ASSERT_TRUE(as_strata < rounds * .10);
+    CU_ASSERT_TRUE(honest > rounds * .02 && honest < rounds * .065);
+}
+
 /* Blocks for a power of 80 % (90 %), alpha .05, no true difference: simulated with 1,500 sessions a
  * point (one standard error is 1 % of power), n in steps of 1 below 20, of 2 below 60, then of 8.
  */
@@ -430,7 +501,9 @@ UNIT_MAIN({"paired t vectors", paired_vectors}, {"tost vectors", tost_vectors},
           {"median interval vectors", median_interval_vectors},
           {"scaling vectors", scaling_vectors}, {"usl constraints", usl_constraints},
           {"bus bandwidth", bus_bandwidth}, {"looks and holm", looks_and_holm},
-          {"blocks needed", blocks_needed}, {"power of equivalence", power_of_equivalence},
+          {"blocks needed", blocks_needed}, {"strata", strata},
+          {"strata: error rates", strata_error_rates},
+          {"power of equivalence", power_of_equivalence},
           {"degenerate samples", degenerate_samples}, {"properties", properties},
           {"generator", generator}, {"bootstrap", bootstrap},
           {"simulated error rates", simulated_error_rates})
