@@ -35,7 +35,7 @@ void topo_release(struct topo *t);
 
 /* Append hwloc's XML (readable by hwloc 2). */
 int topo_export(const struct topo *t, struct str *out, struct error *err);
-/* "2.9.0", or NULL in a build without hwloc. */
+/* The API version that is really there, "2.8.0", or NULL in a build without hwloc. */
 const char *topo_hwloc_version(void);
 /* Is one of the variables set that put another machine in this one's place? Its name, or NULL. */
 const char *topo_stand_in(void);

@@ -1,6 +1,7 @@
 /* ncbench: the harness. Verbs are listed in one table; each is one file, cmd_<verb>.c. */
 #include "common/log.h"
 #include "common/protocol.h"
+#include "common/topo.h"
 #include "common/verb.h"
 #include "harness/verbs.h"
 
@@ -71,7 +72,15 @@ static const struct verb verbs[] = {
 
 static void print_version(bool json)
 {
-    printf(json ? "{\"ncbench\": \"%s\"}\n" : "ncbench %s\n", NCBENCH_VERSION);
+    const char *hwloc = topo_hwloc_version();
+    const char *format = json ? "{\"ncbench\": \"%s\", \"hwloc_api\": %s%s%s, \"papi\": %s}\n"
+                              : "ncbench %s\nhwloc API %s%s%s, PAPI %s\n";
+    const char *quote = json && hwloc ? "\"" : "";
+    printf(format, NCBENCH_VERSION, quote,
+           hwloc  ? hwloc
+           : json ? "null"
+                  : "no",
+           quote, json ? (HAVE_PAPI ? "true" : "false") : (HAVE_PAPI ? "yes" : "no"));
 }
 
 static const struct program program = {

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/num.h"
+#include "common/pus.h"
 #include "harness/blocks.h"
 #include "harness/progress.h"
 #include "harness/reaper.h"
@@ -295,21 +296,16 @@ static void pin_away(struct run *r)
         int64_t here = cell->ranks_per_node * cell->threads_per_rank;
         needed = here > needed ? here : needed;
     }
-    r->affinity = mem_zalloc(1, sizeof *r->affinity);
-    if (sched_getaffinity(0, sizeof *r->affinity, r->affinity) || CPU_COUNT(r->affinity) <= needed)
+    auto_pus usable = {0}, one = {0};
+    if (pus_usable(&usable) || pus_count(&usable) <= needed)
         return;
-    for (int cpu = CPU_SETSIZE - 1; cpu >= 0; cpu--) {
-        if (!CPU_ISSET(cpu, r->affinity))
-            continue;
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        if (sched_setaffinity(0, sizeof one, &one) == 0) {
-            r->context.affinity = r->affinity;
-            r->context.affinity_bytes = sizeof *r->affinity;
-        }
+    pus_add(&one, (unsigned)pus_last(&usable));
+    size_t bytes;
+    auto_free cpu_set_t *set = pus_affinity(&one, &bytes);
+    if (sched_setaffinity(0, bytes, set))
         return;
-    }
+    r->affinity = pus_affinity(&usable, &r->context.affinity_bytes);
+    r->context.affinity = r->affinity;
 }
 
 static void run_init(struct run *r, struct session *s, const struct session_options *o)

@@ -203,9 +203,9 @@ json_t *topo_json(const struct topo *t, const struct topo_plan *plan)
     json_put_str(obj, "from", t->from);
     json_put_str(obj, "source", t->hwloc ? "hwloc" : "affinity");
     if (topo_hwloc_version())
-        json_put_str(obj, "hwloc", topo_hwloc_version());
+        json_put_str(obj, "hwloc_api", topo_hwloc_version());
     else
-        json_put_null(obj, "hwloc", "built without hwloc");
+        json_put_null(obj, "hwloc_api", "built without hwloc");
     json_put_bool(obj, "this_machine", t->this_machine);
     json_put_int(obj, "n_online_pus", pus_count(&t->pus));
     json_put_int(obj, "n_usable_pus", pus_count(&t->usable));

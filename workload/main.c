@@ -2,6 +2,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/protocol.h"
+#include "common/topo.h"
 #include "common/verb.h"
 #include "workload/verbs.h"
 
@@ -53,7 +54,15 @@ bool program_has_verb(const char *name)
 
 static void print_version(bool json)
 {
-    printf(json ? "{\"nanochat\": \"%s\"}\n" : "nanochat %s\n", NCBENCH_VERSION);
+    const char *hwloc = topo_hwloc_version();
+    const char *format = json ? "{\"nanochat\": \"%s\", \"hwloc_api\": %s%s%s, \"papi\": %s}\n"
+                              : "nanochat %s\nhwloc API %s%s%s, PAPI %s\n";
+    const char *quote = json && hwloc ? "\"" : "";
+    printf(format, NCBENCH_VERSION, quote,
+           hwloc  ? hwloc
+           : json ? "null"
+                  : "no",
+           quote, json ? (HAVE_PAPI ? "true" : "false") : (HAVE_PAPI ? "yes" : "no"));
 }
 
 static const struct program program = {

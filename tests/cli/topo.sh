@@ -12,7 +12,7 @@ check_rc 2 "another word" ncbench topo shew
 check_rc 2 "diff of one" ncbench topo diff x.xml
 check "show" ncbench topo show --json
 equal "tells where it knows it from" "$(json '.source, .this_machine' | tr '\n' ' ')" \
-    "$(if [ "$(json .hwloc)" = null ]; then echo '"affinity" true '; else echo '"hwloc" true '; fi)"
+    "$(if [ "$(json .hwloc_api)" = null ]; then echo '"affinity" true '; else echo '"hwloc" true '; fi)"
 n=$(nproc)
 equal "and the usable PUs" "$(json '[.n_usable_pus, (.usable_pus | length), .default_threads]')" "[$n,$n,$n]"
 last=$(jq -r '.usable_pus[-1]' "$OUT")
@@ -49,7 +49,7 @@ check "as text" env HWLOC_FSROOT="$T/empty" ncbench topo show --ranks 1 --bind n
 match "ranks go to cores, with the reason" '^note: NUMA nodes are not known' "$OUT"
 check_rc 4 "there is nothing to dump" env HWLOC_FSROOT="$T/empty" ncbench topo dump
 
-if [ "$(ncbench topo show --json 2>/dev/null | jq .hwloc)" = null ]; then
+if [ "$(ncbench topo show --json 2>/dev/null | jq .hwloc_api)" = null ]; then
     check_rc 4 "a build without hwloc reads no descriptions" ncbench topo show "node:2 core:4 pu:2"
     match "and says so" 'built without hwloc' "$ERR"
     check_rc 4 "nor variables" env HWLOC_SYNTHETIC="node:2 core:4 pu:2" ncbench topo show
@@ -202,6 +202,30 @@ equal "one file a runtime is kept" "$(cd "$S" && find . -name '*.xml' | sort)" \
 check "diff by name" ncbench topo diff --session "$T/r/s" bare env
 check "and with the host" ncbench topo diff --session "$S" host env
 check_rc 8 "a runtime without one" ncbench topo diff --session "$S" bare liar
+# ---- a binding that silently fails -----------------------------------------------------------------
+cat >"$T/liar.c" <<'C'
+int sched_setaffinity(int pid, unsigned long size, const void *set)
+{
+    (void)pid, (void)size, (void)set;
+    return 0;
+}
+C
+if [ "$n" -gt 1 ] && [ "${CONFIG:-release}" = release ] && cc -shared -fPIC -o "$T/liar.so" "$T/liar.c" 2>/dev/null; then
+    sed -e 's/bind: none/bind: cores, ranks_per_node: 2/' -e 's/total_batch_size: 32/total_batch_size: 64/' \
+        -e "s|\"HWLOC_SYNTHETIC=[^\"]*\"|\"LD_PRELOAD=$T/liar.so\"|" "$T/s.yaml" >"$T/liar.yaml"
+    check "a session in which one arm's binding fails without a word" \
+        ncbench run --progress none --out "$T/r3" "$T/liar.yaml"
+    S=$(cat "$OUT")
+    equal "the others' holds" "$(of c00.b01.env '[.bind[].held]')" '[true,true]'
+    equal "its does not" "$(of c00.b01.liar '[(.bind[].held), (.bind[].requested != .bind[].effective)] | unique')" '[false,true]'
+    match "the trial is flagged" '"bind_not_held: rank 0 was to run on 0' "$S/trials.jsonl"
+    check_rc 7 "compare" ncbench compare "$S"
+    match "finds it" 'liar +CPU binding  ' "$OUT"
+    match "and names it" 'liar +binding held as asked for +yes +no ' "$OUT"
+else
+    skip "a binding that silently fails" "one PU, a sanitizer, or no compiler"
+fi
+S=
 check "none when not asked for" ncbench run --progress none --out "$T/r2" -D measure.topology=false "$T/s.yaml"
 equal "with the reason" "$(jq -c '[.topology, .topology_why]' "$(cat "$OUT")/trials.jsonl" | sort -u)" \
     '[null,"measure.topology is false"]'
