@@ -53,6 +53,7 @@ struct device_memory {
     int64_t total_bytes, available_bytes; /* -1: unknown */
     int64_t peak_bytes; /* most that this process had allocated on the device; -1: not counted */
     char limit[96];     /* what sets the bound: "MemAvailable", "cgroup memory.max of /a/b" */
+    bool own; /* each rank of a node has such memory to itself (a GPU's); else they share it */
 };
 
 struct device_ops {

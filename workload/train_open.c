@@ -150,27 +150,32 @@ static int data_init(struct train *t, char **checkpoint, struct checkpoint_meta 
     return events_phase_end(events, PHASE_DATA_INIT, err);
 }
 
-/* What all ranks of this node take together with micro-batches of B rows. */
-static int64_t node_bytes(const struct train *t, int64_t B)
+/* What this rank, or all of this node where they share the memory, take with micro-batches of B
+ * rows. */
+static int64_t needed_bytes(const struct train *t, const struct device_memory *memory, int64_t B)
 {
     int64_t rank = model_bytes(t->run->device, &t->config, B, t->T) +
                    optimizer_bytes(&t->config, comm_world(t->run->comm));
-    return t->run->comm_config.local_world * rank;
+    return memory->own ? rank : t->run->comm_config.local_world * rank;
 }
 
-static int too_little_memory(const struct train *t, const struct device_memory *memory,
-                             struct error *err)
+int train_check_memory(const struct train *t, const struct device_memory *memory, struct error *err)
 {
-    char need[32], left[32];
-    error_set(err, NANOCHAT_EXIT_OOM,
-              "%d rank%s on this node need %s with device batch size %" PRId64 ", %s are left (%s)",
-              t->run->comm_config.local_world, t->run->comm_config.local_world == 1 ? "" : "s",
-              num_format_size(need, sizeof need, (double)node_bytes(t, t->B)), t->B,
+    int ranks = memory->own ? 1 : t->run->comm_config.local_world;
+    int64_t needed = needed_bytes(t, memory, t->B);
+    if (memory->available_bytes < 0 || needed <= memory->available_bytes)
+        return 0;
+    char who[48] = "a rank needs", need[32], left[32];
+    if (!memory->own)
+        snprintf(who, sizeof who, "%d rank%s on this node need", ranks, ranks == 1 ? "" : "s");
+    error_set(err, NANOCHAT_EXIT_OOM, "%s %s with device batch size %" PRId64 ", %s are left (%s)",
+              who, num_format_size(need, sizeof need, (double)needed), t->B,
               num_format_size(left, sizeof left, (double)memory->available_bytes), memory->limit);
     for (int64_t B = t->B / 2; B > 0; B /= 2)
-        if (node_bytes(t, B) <= memory->available_bytes)
+        if (needed_bytes(t, memory, B) <= memory->available_bytes)
             return error_hint(err, "a device batch size of %" PRId64 " would fit", B);
-    return error_hint(err, "take a smaller model, vocabulary or sequence length, or fewer ranks");
+    return error_hint(err, "take a smaller model, vocabulary or sequence length%s",
+                      memory->own ? "" : ", or fewer ranks");
 }
 
 /* Foreseen for all ranks of this node, before any of them takes its part. */
@@ -178,8 +183,7 @@ static int check_memory(struct train *t, struct error *err)
 {
     struct device_memory memory;
     t->run->device->ops->memory(t->run->device, &memory);
-    if (memory.available_bytes >= 0 && node_bytes(t, t->B) > memory.available_bytes)
-        too_little_memory(t, &memory, err);
+    train_check_memory(t, &memory, err);
     return agree(t->run->comm, "looking for memory", err);
 }
 

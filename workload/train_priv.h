@@ -43,6 +43,11 @@ int train_open(struct train *t, struct run *run, const struct train_options *opt
                struct error *err);
 void train_close(struct train *t);
 
+/* Does what the ranks are about to allocate fit? If not: NANOCHAT_EXIT_OOM with what is needed and
+ * the device batch size that would fit. */
+int train_check_memory(const struct train *t, const struct device_memory *memory,
+                       struct error *err);
+
 /* One step: the timed region. The record is filled in also when the loss is not finite. *stop is
  * the signal that some rank got, 0: none. Does not advance t->step. */
 int train_step(struct train *t, struct step_record *record, int *stop, struct error *err);

@@ -206,6 +206,7 @@ static void cuda_memory(struct device *d, struct device_memory *out)
         out->available_bytes = (int64_t)available;
     }
     snprintf(out->limit, sizeof out->limit, "the GPU's memory");
+    out->own = true; /* a rank that finds none is refused in open_state */
 }
 
 /* ---- memory and events ----------------------------------------------------------------------- */

@@ -191,7 +191,34 @@ static void weights_that_are_not_finite_are_not_saved(void)
     tear_down(&f, &err);
 }
 
+/* Ranks share a host's memory, but each has a GPU of its own. */
+static void memory_is_foreseen(void)
+{
+    auto_error struct error err = ERROR_INIT, shared = ERROR_INIT, own = ERROR_INIT;
+    struct fixture f;
+    set_up(&f, ARGS("--total-batch-size=128", "--num-iterations=4", "--threads=1"), &err);
+    int64_t rank = model_bytes(f.run.device, &f.train.config, f.train.B, f.train.T) +
+                   optimizer_bytes(&f.train.config, 1);
+    struct device_memory memory = {.available_bytes = rank, .limit = "a limit"};
+    CU_ASSERT_EQUAL(train_check_memory(&f.train, &memory, &err), 0);
+    f.run.comm_config.local_world = 2;
+    CU_ASSERT_EQUAL(train_check_memory(&f.train, &memory, &shared), -NANOCHAT_EXIT_OOM);
+    CU_ASSERT_PTR_NOT_NULL(strstr(shared.message, "2 ranks on this node need "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(shared.hint, "or fewer ranks"));
+    memory.own = true;
+    CU_ASSERT_EQUAL(train_check_memory(&f.train, &memory, &err), 0);
+    memory.available_bytes = rank - 1;
+    CU_ASSERT_EQUAL(train_check_memory(&f.train, &memory, &own), -NANOCHAT_EXIT_OOM);
+    CU_ASSERT_EQUAL(strncmp(own.message, "a rank needs ", 13), 0);
+    CU_ASSERT_STR(own.hint, "a device batch size of 1 would fit");
+    memory.available_bytes = -1; /* unknown */
+    CU_ASSERT_EQUAL(train_check_memory(&f.train, &memory, &err), 0);
+    f.run.comm_config.local_world = 1;
+    tear_down(&f, &err);
+}
+
 UNIT_MAIN({"a step allocates nothing", step_allocates_nothing},
           {"parts of a step", parts_of_a_step},
           {"evaluation disturbs nothing", evaluation_disturbs_nothing},
+          {"memory is foreseen", memory_is_foreseen},
           {"weights that are not finite are not saved", weights_that_are_not_finite_are_not_saved})
