@@ -1,6 +1,7 @@
 #include "kernels/peaks.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -21,6 +22,26 @@ static const struct {
     {"4090", 165.2e12},    {"3090", 71e12},
 };
 
+static bool is_word_part(char c)
+{
+    return isalnum((unsigned char)c);
+}
+
+/* As a whole word: an "RTX A4000" is no A40 and an L40 no L4. */
+static bool names(const char *device, const char *text)
+{
+    for (const char *at = device; (at = strstr(at, text)); at++)
+        if ((at == device || !is_word_part(at[-1])) && !is_word_part(at[strlen(text)]))
+            return true;
+    return false;
+}
+
+/* Cut-down relatives that bear the name of another chip. */
+static bool is_variant(const char *device)
+{
+    return names(device, "laptop") || names(device, "d") || names(device, "max");
+}
+
 double peak_bf16_flops(const char *device_name, const char **row)
 {
     char lower[256];
@@ -28,11 +49,11 @@ double peak_bf16_flops(const char *device_name, const char **row)
     for (; device_name[n] && n + 1 < sizeof lower; n++)
         lower[n] = (char)tolower((unsigned char)device_name[n]);
     lower[n] = '\0';
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strstr(lower, rows[i].text)) {
+    *row = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && !is_variant(lower); i++)
+        if (names(lower, rows[i].text)) {
             *row = rows[i].text;
             return rows[i].flops;
         }
-    *row = NULL;
     return -1;
 }
