@@ -30,6 +30,7 @@ struct shm_slot {
     _Atomic uint32_t left;                  /* closed its communicator */
     _Atomic uint64_t begun;                 /* of another back end: comm_ops.begun */
     _Atomic uint64_t start_ticks;           /* with pid: survives reuse of the number; 0: unknown */
+    _Atomic uint64_t pid_space;             /* the namespace in which pid means something */
     uint64_t pus[SHM_MAX_PUS / 64];         /* affinity at attach */
 };
 
@@ -50,6 +51,7 @@ struct shm {
     size_t bytes; /* of the mapping */
     uint32_t met; /* meetings so far */
     bool may_spin;
+    uint64_t pid_space;
     int64_t *quota, *start, *slot_at; /* [world], scratch of a collective's plan */
 };
 
@@ -72,6 +74,11 @@ void shm_begun(struct comm *c, uint64_t n);
 int shm_watch(struct comm *c, uint64_t n, bool late, struct error *err);
 /* Field 22 of /proc/PID/stat, or 0 if there is no such living process (a zombie does not live). */
 uint64_t shm_process_start_ticks(int32_t pid);
+/* Is its process known to be gone? false for one in another PID namespace (a container a rank):
+ * what /proc says of its number is about somebody else, so only a deadline finds it. */
+bool shm_is_dead(const struct shm *s, const struct shm_slot *slot);
+/* Which PID namespace this process is in; 0: unknown. */
+uint64_t shm_pid_space(void);
 /* Sleep until *word is not `seen`, at most one tick. */
 void shm_futex_wait(_Atomic uint32_t *word, uint32_t seen);
 void shm_futex_wake(_Atomic uint32_t *word);

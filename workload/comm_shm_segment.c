@@ -86,11 +86,13 @@ static int claim_slot(struct comm *c, struct shm *s, struct error *err)
 {
     struct shm_slot *slot = &s->head->slots[c->config.rank];
     int32_t nobody = 0;
+    s->pid_space = shm_pid_space();
     if (!atomic_compare_exchange_strong(&slot->pid, &nobody, (int32_t)getpid()))
         return error_set(err, NANOCHAT_EXIT_USAGE,
                          "rank %d of %s:%d is there already (process %d); give each run its own "
                          "master port",
                          c->config.rank, c->config.master_addr, c->config.master_port, nobody);
+    atomic_store(&slot->pid_space, s->pid_space);
     atomic_store(&slot->start_ticks, shm_process_start_ticks((int32_t)getpid()));
     syscall(SYS_sched_getaffinity, 0, sizeof slot->pus, slot->pus);
     atomic_fetch_add(&s->head->attached, 1);

@@ -10,6 +10,7 @@
 #include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -60,6 +61,19 @@ uint64_t shm_process_start_ticks(int32_t pid)
     return state == 'Z' || state == 'X' ? 0 : ticks;
 }
 
+uint64_t shm_pid_space(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+bool shm_is_dead(const struct shm *s, const struct shm_slot *slot)
+{
+    uint64_t ticks = atomic_load(&slot->start_ticks);
+    return ticks && atomic_load(&slot->pid_space) == s->pid_space &&
+           shm_process_start_ticks(atomic_load(&slot->pid)) != ticks;
+}
+
 static bool has_reached(const struct shm_slot *slot, uint32_t meeting)
 {
     return (int32_t)(atomic_load_explicit(&slot->arrived, memory_order_acquire) - meeting) >= 0;
@@ -107,16 +121,14 @@ int shm_lose(struct comm *c, int rank, enum shm_reason reason, struct error *err
 
 int shm_check_peers(struct comm *c, uint32_t meeting, struct error *err)
 {
-    struct shm_header *h = ((struct shm *)c->priv)->head;
-    if (atomic_load(&h->lost))
+    const struct shm *s = c->priv;
+    if (atomic_load(&s->head->lost))
         return shm_lose(c, 0, SHM_FINE, err);
     for (int r = 0; r < c->config.world; r++) {
-        const struct shm_slot *slot = &h->slots[r];
-        int32_t pid = atomic_load(&slot->pid);
-        if (r == c->config.rank || !pid || has_reached(slot, meeting))
+        const struct shm_slot *slot = &s->head->slots[r];
+        if (r == c->config.rank || !atomic_load(&slot->pid) || has_reached(slot, meeting))
             continue;
-        uint64_t ticks = atomic_load(&slot->start_ticks);
-        bool dead = ticks && shm_process_start_ticks(pid) != ticks;
+        bool dead = shm_is_dead(s, slot);
         bool left = atomic_load(&slot->left) != 0; /* in this order: it leaves before it dies */
         if ((dead || left) && !has_reached(slot, meeting)) /* it may have ended after arriving */
             return shm_lose(c, r, left ? SHM_LEFT : SHM_DIED, err);
@@ -132,15 +144,14 @@ void shm_begun(struct comm *c, uint64_t n)
 
 int shm_watch(struct comm *c, uint64_t n, bool late, struct error *err)
 {
-    struct shm_header *h = ((struct shm *)c->priv)->head;
-    if (atomic_load(&h->lost))
+    const struct shm *s = c->priv;
+    if (atomic_load(&s->head->lost))
         return shm_lose(c, 0, SHM_FINE, err);
     for (int r = 0; r < c->config.world; r++) {
-        const struct shm_slot *slot = &h->slots[r];
-        uint64_t ticks = atomic_load(&slot->start_ticks);
+        const struct shm_slot *slot = &s->head->slots[r];
         if (r == c->config.rank)
             continue;
-        bool dead = ticks && shm_process_start_ticks(atomic_load(&slot->pid)) != ticks;
+        bool dead = shm_is_dead(s, slot);
         bool left = atomic_load(&slot->left) != 0; /* it leaves before it dies */
         bool behind = atomic_load(&slot->begun) < n;
         if ((left || late) && behind)
@@ -151,7 +162,8 @@ int shm_watch(struct comm *c, uint64_t n, bool late, struct error *err)
     return 0;
 }
 
-static int wait_for(struct comm *c, int rank, uint32_t meeting, struct error *err)
+/* *begin: when this call began to sleep, 0 before: its ranks share one deadline. */
+static int wait_for(struct comm *c, int rank, uint32_t meeting, double *begin, struct error *err)
 {
     const struct shm *s = c->priv;
     struct shm_slot *slot = &s->head->slots[rank];
@@ -160,7 +172,9 @@ static int wait_for(struct comm *c, int rank, uint32_t meeting, struct error *er
             return 0;
         cpu_relax();
     }
-    double begin = clock_mono_s(), checked = begin;
+    double checked = clock_mono_s();
+    if (!(*begin > 0))
+        *begin = checked;
     while (!has_reached(slot, meeting)) {
         atomic_fetch_add(&slot->waiters, 1);
         uint32_t seen = atomic_load(&slot->arrived);
@@ -170,7 +184,7 @@ static int wait_for(struct comm *c, int rank, uint32_t meeting, struct error *er
         double now = clock_mono_s();
         if (has_reached(slot, meeting))
             return 0;
-        if (now - begin > c->config.timeout_s)
+        if (now - *begin > c->config.timeout_s)
             return shm_lose(c, rank, SHM_LATE, err);
         if (atomic_load(&s->head->lost) || now - checked > TICK_NS * 0.9e-9) {
             if (shm_check_peers(c, meeting, err))
@@ -191,8 +205,9 @@ int shm_meet(struct comm *c, struct error *err)
     atomic_store(&mine->arrived, meeting); /* seq_cst: before the look at waiters */
     if (atomic_load(&mine->waiters))
         shm_futex_wake(&mine->arrived);
+    double begin = 0;
     for (int r = 0; r < c->config.world; r++)
-        if (r != c->config.rank && wait_for(c, r, meeting, err))
+        if (r != c->config.rank && wait_for(c, r, meeting, &begin, err))
             return -err->code;
     return 0;
 }

@@ -553,6 +553,83 @@ static void same_rank_twice_is_refused(void)
     reap(zero, &shared[0]);
 }
 
+/* ---- one deadline a call; ranks that cannot see each other's processes -------------------------
+ */
+
+static int rank_2_never_comes(struct comm *c, struct error *err)
+{
+    if (comm_rank(c) == 2)
+        pause();
+    if (comm_rank(c) == 1)
+        clock_sleep_s(2.5);
+    return comm_barrier(c, err);
+}
+
+/* Waiting for one rank takes from the time for the next. */
+static void a_call_has_one_deadline(void)
+{
+    pid_t pids[3];
+    prepare();
+    for (int r = 0; r < 3; r++) {
+        struct comm_config config = config_of(r, 3);
+        config.timeout_s = 3;
+        pids[r] = start_rank(&config, rank_2_never_comes);
+    }
+    reap(pids[0], &shared[0]);
+    reap(pids[1], &shared[1]);
+    kill(pids[2], SIGKILL);
+    reap(pids[2], &shared[2]);
+    CU_ASSERT_EQUAL(shared[0].code, NANOCHAT_EXIT_PEER);
+    expect_message(0, "lost rank 2 in barrier before the first step");
+    CU_ASSERT(shared[0].seconds < 2.5 + 3); /* what it would be with a deadline a rank */
+}
+
+static int rank_1_is_late(struct comm *c, struct error *err)
+{
+    if (comm_rank(c) == 1)
+        clock_sleep_s(0.5); /* long enough for rank 0 to look after it */
+    return comm_barrier(c, err);
+}
+
+/* Every rank is process 1 of a PID namespace with its own /proc, as in a container a rank. */
+static pid_t start_alone(const struct comm_config *config, rank_function *run)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid)
+        return pid;
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS))
+        _exit(77);
+    pid = fork();
+    if (pid == 0) {
+        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+            mount("proc", "/proc", "proc", 0, NULL))
+            _exit(77);
+        rank_main(config, run);
+    }
+    struct outcome_of_rank o;
+    reap(pid, &o);
+    _exit(o.code);
+}
+
+static void ranks_in_namespaces_of_their_own(void)
+{
+    pid_t pids[2];
+    prepare();
+    for (int r = 0; r < 2; r++) {
+        struct comm_config config = config_of(r, 2);
+        config.timeout_s = 20;
+        pids[r] = start_alone(&config, rank_1_is_late);
+        clock_sleep_s(0.05); /* another start time */
+    }
+    for (int r = 0; r < 2; r++)
+        reap(pids[r], &shared[r]);
+    if (shared[0].code == 77 || shared[1].code == 77)
+        unit_skip("cannot make PID namespaces (needs root)");
+    else
+        expect_all_fine(2);
+}
+
 /* A /dev/shm of 64 KiB, in a mount namespace of this test's children. */
 static int in_tiny_dev_shm(void)
 {
@@ -901,6 +978,8 @@ UNIT_MAIN({"all_reduce: bitwise the sum in rank order", all_reduces},
           {"a killed rank is named at once", killed_rank_is_named_at_once},
           {"a rank that gives up is named", rank_that_gives_up_is_named},
           {"a stopped rank runs into the deadline", stopped_rank_runs_into_the_deadline},
+          {"a call has one deadline", a_call_has_one_deadline},
+          {"ranks in namespaces of their own", ranks_in_namespaces_of_their_own},
           {"a rank that never arrives is named", rank_that_never_arrives_is_named},
           {"nothing is left when all are killed", nothing_is_left_when_all_are_killed},
           {"the segment of a dead run is taken over", segment_of_a_dead_run_is_taken_over},
