@@ -282,12 +282,14 @@ static int collectives_work(struct comm *c, struct error *err)
         gather[i] = (float)(100 * me + i);
         all[i % 5] = 1;
     }
+    comm_take_time_s(c);
+    double begin = clock_mono_s();
     if (comm_reduce_scatter_sum(c, scatter, counts, err) ||
         comm_all_gather(c, gather, counts, err) || comm_broadcast_f32(c, root, 2, world - 1, err) ||
         comm_all_reduce_sum(c, all, 5, err))
         return -err->code;
-    REQUIRE(shared->rank[me].records == 0); /* queued, not done */
-    REQUIRE(comm_time_s(c) < 0.1);
+    REQUIRE(shared->rank[me].records == 0);            /* queued, not done */
+    REQUIRE(comm_time_s(c) <= clock_mono_s() - begin); /* the host's part alone */
     if (comm_wait(c, err))
         return -err->code;
     for (int64_t i = own; i < own + counts[me]; i++)
@@ -304,7 +306,7 @@ static int collectives_work(struct comm *c, struct error *err)
     REQUIRE(!strcmp(shared->rank[me].last.op, "all_reduce") &&
             shared->rank[me].last.lost_rank == -1);
     double waited = comm_take_time_s(c); /* what the device stood still, four times 0.125 */
-    REQUIRE(waited >= 0.5 && waited < 0.6);
+    REQUIRE(waited >= 0.5 && waited <= 0.5 + clock_mono_s() - begin);
     double v[2] = {me + 1, -me};
     char word[6] = "";
     if (me == world - 1)

@@ -229,7 +229,11 @@ static void a_missed_peer_is_not_the_cause(void)
 {
     auto_free char *dir = unit_tmpdir();
     /* rank 1 fails first but is slow to end; rank 0 has noticed */
-    launch(2, "[ $RANK = 0 ] && sleep 0.5 && exit 8; trap 'exit 9' TERM; sleep 1000 & wait", dir);
+    auto_free char *script = mem_printf(
+        "if [ $RANK = 1 ]; then trap 'exit 9' TERM; echo trapped; sleep 1000 & wait; fi; "
+        "until grep -qs trapped '%s/rank00001.out'; do sleep 0.05; done; exit 8",
+        dir);
+    launch(2, script, dir);
     CU_ASSERT_EQUAL(report->code, 9);
     launch(2, "[ $RANK = 0 ] && exit 8; sleep 1000", dir);
     CU_ASSERT_EQUAL(report->code, 8);
