@@ -278,3 +278,13 @@ int comm_wait(struct comm *c, struct error *err)
 {
     return c->ops->wait ? c->ops->wait(c, err) : 0;
 }
+
+bool comm_can_overlap(const struct comm *c)
+{
+    return c->ops->wait != NULL;
+}
+
+void comm_set_overlap(struct comm *c, bool overlap)
+{
+    c->overlap = overlap;
+}

@@ -125,5 +125,9 @@ int comm_broadcast_f32(struct comm *c, float *buf, int64_t n, int root, struct e
 int comm_barrier(struct comm *c, struct error *err);
 /* Until all queued collectives are done, or a peer is lost. */
 int comm_wait(struct comm *c, struct error *err);
+/* Can collectives go on beside the device's own work? Then, while overlap is set, what is queued
+ * on the device does not wait for them: their results are there when comm_wait has returned. */
+bool comm_can_overlap(const struct comm *c);
+void comm_set_overlap(struct comm *c, bool overlap);
 
 #endif

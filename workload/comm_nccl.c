@@ -31,6 +31,7 @@
 struct pending {
     struct comm_record record;
     uint64_t number; /* which of this rank's collectives, from 1 */
+    bool joined;
 };
 
 struct nccl {
@@ -218,7 +219,8 @@ static int queue(struct comm *c, const struct collective *what, struct error *er
         return -err->code;
     int slot = n->n_pending;
     struct pending p = next_call(c, what->n * (int64_t)sizeof(float));
-    if (launch(c, what, slot, &p, err) || n->ops->join(n->end, slot, err))
+    p.joined = !c->overlap;
+    if (launch(c, what, slot, &p, err) || (p.joined && n->ops->join(n->end, slot, err)))
         return -err->code;
     n->pending[n->n_pending++] = p;
     return 0;
@@ -247,6 +249,9 @@ static int wait_for(struct comm *c, int slot, struct error *err)
 static int nccl_wait(struct comm *c, struct error *err)
 {
     struct nccl *n = c->priv;
+    const int last = n->n_pending - 1; /* they end in order */
+    if (last >= 0 && !n->pending[last].joined && n->ops->join(n->end, last, err))
+        return -err->code;
     for (int slot = 0; slot < n->n_pending; slot++)
         if (wait_for(c, slot, err)) {
             n->n_pending = 0;

@@ -16,6 +16,7 @@ struct comm {
     int64_t seq;
     const char *op; /* of the call in progress, for messages */
     int lost_rank;  /* -1: none; once set, every further call fails */
+    bool overlap;   /* queued collectives are not joined before `wait` */
     double time_s;
     comm_observer *observer;
     void *observer_user;

@@ -248,6 +248,19 @@ static int attention_bwd(struct model *m, struct layer *l, struct error *err)
     return 0;
 }
 
+void model_set_grad_ready(struct model *m, grad_ready *callback, void *user)
+{
+    m->ready = callback;
+    m->ready_user = user;
+}
+
+static int tell_ready(const struct model *m, const struct param *first, const struct param *last,
+                      struct error *err)
+{
+    int64_t n = last->grad - first->grad + last->rows * last->cols;
+    return m->ready ? m->ready(m->ready_user, first->grad, n, err) : 0;
+}
+
 int model_backward(struct model *m, struct error *err)
 {
     struct device *d = m->device;
@@ -255,11 +268,15 @@ int model_backward(struct model *m, struct error *err)
     if (!m->has_forward)
         BUG("backward without a forward");
     m->has_forward = false;
-    if (d->kernels->norm_bwd(d, m->dx, m->dxn, m->xn_f, m->rstd_f, false, rows, C, err))
+    if (tell_ready(m, m->lm_head, m->lm_head, err) ||
+        d->kernels->norm_bwd(d, m->dx, m->dxn, m->xn_f, m->rstd_f, false, rows, C, err))
         return -err->code;
-    for (int64_t i = m->config.n_layer - 1; i >= 0; i--)
-        if (mlp_bwd(m, &m->layers[i], err) || attention_bwd(m, &m->layers[i], err))
+    for (struct layer *l = m->layers + m->config.n_layer - 1; l >= m->layers; l--)
+        if (mlp_bwd(m, l, err) || attention_bwd(m, l, err) ||
+            tell_ready(m, l->c_qkv, l->mlp_proj, err))
             return -err->code;
-    return d->kernels->embed_norm_bwd(d, m->wte->grad, m->dx, m->wte->compute, m->rstd0, m->inputs,
-                                      rows, C, err);
+    if (d->kernels->embed_norm_bwd(d, m->wte->grad, m->dx, m->wte->compute, m->rstd0, m->inputs,
+                                   rows, C, err))
+        return -err->code;
+    return tell_ready(m, m->wte, m->wte, err);
 }

@@ -86,6 +86,11 @@ int model_forward(struct model *m, const int32_t *inputs, const int32_t *targets
                   int64_t t, double *loss, struct error *err);
 /* The other gradients of the last forward, times the gradient scale, added to param.grad. */
 int model_backward(struct model *m, struct error *err);
+/* Called by model_backward as soon as the work is queued that makes a part of the gradients: of
+ * lm_head, of each layer from the last to the first (its matrices lie behind each other), of the
+ * embedding. NULL: nobody is called. */
+typedef int grad_ready(void *user, float *grad, int64_t n, struct error *err);
+void model_set_grad_ready(struct model *m, grad_ready *callback, void *user);
 /* Factor of all gradients, 1 at first: 1/accumulation makes their sum a mean. */
 void model_set_grad_scale(struct model *m, double scale);
 int model_zero_grad(struct model *m, struct error *err);

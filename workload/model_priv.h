@@ -38,8 +38,10 @@ struct model {
 
     /* Host side. */
     float *host_losses;
-    int64_t b, t;     /* of the last forward */
-    bool has_forward; /* backward may follow */
+    int64_t b, t;      /* of the last forward */
+    bool has_forward;  /* backward may follow */
+    grad_ready *ready; /* NULL: nobody */
+    void *ready_user;
 };
 
 /* Lay out everything from base (NULL: only count); returns the bytes. */

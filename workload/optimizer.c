@@ -44,6 +44,8 @@ struct optimizer {
     float *matrix_weights, *matrix_grads; /* all block matrices, contiguous */
     int64_t matrix_floats, own_first, own_floats;
     int64_t *matrix_counts; /* [world] */
+    int64_t *part_counts;   /* [world], scratch: of a part of the matrices */
+    bool early;             /* gradients are reduced during backward */
     struct muon_group groups[MUON_SHAPES];
     struct optimizer_tensor *tensors;
     size_t n_tensors;
@@ -182,6 +184,7 @@ static void plan_adam(struct optimizer *o, struct adam *a, const char *name)
 static int plan(struct optimizer *o, struct error *err)
 {
     o->matrix_counts = mem_zalloc((size_t)o->world, sizeof *o->matrix_counts);
+    o->part_counts = mem_zalloc((size_t)o->world, sizeof *o->part_counts);
     o->tensors = mem_zalloc(model_n_params(o->model) + 4, sizeof *o->tensors);
     for_each_matrix(o, count_matrix);
     plan_adam(o, &o->adam[0], "lm_head.weight");
@@ -227,11 +230,23 @@ int optimizer_create(struct optimizer **out, struct model *model, struct comm *c
     return 0;
 }
 
+/* After a failure between backward and step: memory must not be freed under a collective. */
+static void end_early(struct optimizer *o)
+{
+    struct error ignored = ERROR_INIT;
+    if (!o->early)
+        return;
+    comm_set_overlap(o->comm, false);
+    comm_wait(o->comm, &ignored);
+    error_release(&ignored);
+}
+
 void optimizer_free(struct optimizer *o)
 {
     if (!o)
         return;
     struct device *d = model_device(o->model);
+    end_early(o);
     if (o->state)
         d->ops->free(d, o->state, o->state_floats * (int64_t)sizeof(float));
     for (int i = 0; i < MUON_SHAPES; i++)
@@ -239,14 +254,47 @@ void optimizer_free(struct optimizer *o)
     for (int i = 0; i < 2; i++)
         free(o->adam[i].counts);
     free(o->matrix_counts);
+    free(o->part_counts);
     free(o->tensors);
     free(o);
 }
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
+/* A part of the gradients to its owners: matrices, by where they lie in the whole, or a tensor of
+ * AdamW. */
+static int reduce_part(void *user, float *grad, int64_t n, struct error *err)
+{
+    struct optimizer *o = user;
+    for (int i = 0; i < 2; i++)
+        if (grad == o->adam[i].param->grad)
+            return comm_reduce_scatter_sum(o->comm, grad, o->adam[i].counts, err);
+    int64_t begin = grad - o->matrix_grads, end = begin + n, first = 0;
+    for (int r = 0; r < o->world; first += o->matrix_counts[r++]) {
+        int64_t last = first + o->matrix_counts[r];
+        int64_t from = begin > first ? begin : first, to = end < last ? end : last;
+        o->part_counts[r] = to > from ? to - from : 0;
+    }
+    return comm_reduce_scatter_sum(o->comm, grad, o->part_counts, err);
+}
+
+void optimizer_reduce_early(struct optimizer *o)
+{
+    if (o->world == 1)
+        return;
+    o->early = true;
+    comm_set_overlap(o->comm, true);
+    model_set_grad_ready(o->model, reduce_part, o);
+}
+
 static int reduce(struct optimizer *o, struct error *err)
 {
+    if (o->early) {
+        o->early = false;
+        comm_set_overlap(o->comm, false);
+        model_set_grad_ready(o->model, NULL, NULL);
+        return comm_wait(o->comm, err);
+    }
     if (comm_reduce_scatter_sum(o->comm, o->matrix_grads, o->matrix_counts, err))
         return -err->code;
     for (int i = 0; i < 2; i++)

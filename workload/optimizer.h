@@ -36,6 +36,11 @@ int64_t optimizer_bytes(const struct model_config *config, int world);
 int optimizer_step(struct optimizer *o, double lr_multiplier, double muon_momentum,
                    double *grad_norm, double *comm_s, struct error *err);
 
+/* Before the backward of a step's last micro-batch: gradients are reduced to their owners as soon
+ * as they are made, beside the rest of backward (where comm_can_overlap; else in the midst of it,
+ * with the same result). The next optimizer_step then only waits for them. */
+void optimizer_reduce_early(struct optimizer *o);
+
 /* This rank's state as named tensors ("momentum_buffer.NAME" of the owned matrices, "exp_avg.NAME"
  * and "exp_avg_sq.NAME" of the owned rows), for the checkpoint. data is device memory and may be
  * written to (restore). "step" is kept apart. */

@@ -29,6 +29,8 @@ static int accumulate(struct train *t, struct step_record *r, double *loss, stru
         if (loader_next(t->loader, t->inputs, t->targets, err))
             return -err->code;
         r->data_wait_s += clock_mono_s() - before;
+        if (i == t->accumulation - 1 && comm_can_overlap(t->run->comm))
+            optimizer_reduce_early(t->optimizer);
         if (step_clock_mark(&t->clock, i, MARK_FORWARD, err) ||
             model_forward(t->model, t->inputs, t->targets, t->B, t->T, &micro_loss, err) ||
             step_clock_mark(&t->clock, i, MARK_BACKWARD, err) || model_backward(t->model, err) ||

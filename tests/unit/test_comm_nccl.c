@@ -96,7 +96,7 @@ static int fake_launch(struct collectives *c, const struct collective *what, int
     if (what->counts)
         memcpy(c->slots[slot].counts, what->counts, sizeof(int64_t) * (size_t)c->world);
     c->slots[slot].number = ++c->launched;
-    c->slots[slot].done = false;
+    c->slots[slot].done = c->slots[slot].joined = false;
     memcpy(shared->wire.data[c->rank][c->launched % COLLECTIVE_SLOTS], what->buf, bytes);
     atomic_store(&shared->wire.launched[c->rank], c->launched);
     return 0;
@@ -371,6 +371,29 @@ static void more_than_the_slots(void)
     expect_all_fine(2);
 }
 
+/* Not joined one by one: only the last, when it is waited for. */
+static int overlapped(struct comm *c, struct error *err)
+{
+    float x[3] = {1, 2, 3};
+    REQUIRE(comm_can_overlap(c));
+    comm_set_overlap(c, true);
+    for (int i = 0; i < 3; i++)
+        if (comm_all_reduce_sum(c, x + i, 1, err))
+            return -err->code;
+    comm_set_overlap(c, false);
+    if (comm_wait(c, err))
+        return -err->code;
+    REQUIRE(x[0] == 2 && x[1] == 4 && x[2] == 6);
+    REQUIRE(comm_take_time_s(c) == 0.125 && shared->rank[comm_rank(c)].records == 3);
+    return 0;
+}
+
+static void beside_the_devices_own_work(void)
+{
+    run_ranks(2, overlapped);
+    expect_all_fine(2);
+}
+
 /* ---- losses ---------------------------------------------------------------------------------- */
 
 static int reduce_and_wait(struct comm *c, struct error *err)
@@ -540,6 +563,7 @@ int main(int argc, char **argv)
         {"results on one node", results_on_one_node},
         {"results on several nodes", results_on_several_nodes},
         {"more than the slots", more_than_the_slots},
+        {"beside the device's own work", beside_the_devices_own_work},
         {"a killed rank is seen at once", a_killed_rank_is_seen_at_once},
         {"a rank that ends early is seen at once", a_rank_that_ends_early_is_seen_at_once},
         {"a late rank is named at the deadline", a_late_rank_is_named_at_the_deadline},

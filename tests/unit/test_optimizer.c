@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,8 @@ static void copy_weights(struct model *m, struct result *r)
     }
 }
 
+static bool early; /* gradients are reduced during the last backward of a step */
+
 static int train(struct comm *comm, int rank, int world, const struct optimizer_config *options,
                  struct error *err)
 {
@@ -86,6 +89,8 @@ static int train(struct comm *comm, int rank, int world, const struct optimizer_
         r->loss[step] = 0;
         for (int64_t i = 0; i < accumulation; i++) {
             fill_batch(step, i * world + rank, inputs, targets);
+            if (early && i == accumulation - 1)
+                optimizer_reduce_early(o);
             if (model_forward(m, inputs, targets, 1, 8, &loss, err) || model_backward(m, err))
                 return -err->code;
             r->loss[step] += loss / (double)accumulation;
@@ -193,6 +198,28 @@ static void ranks_equal_accumulation(void)
     }
 }
 
+/* Reduced layer by layer in the midst of backward: the same bits, and the same bytes moved. */
+static void early_reduction_changes_nothing(void)
+{
+    static struct result late;
+    size_t bytes = (size_t)model_config_params(&config) * sizeof(float);
+    for (int world = 2; world <= MAX_WORLD; world++) {
+        if (MICRO_BATCHES % world)
+            continue;
+        run_world(world, &usual);
+        late = results[world - 1];
+        early = true;
+        run_world(world, &usual);
+        early = false;
+        const struct result *r = &results[world - 1];
+        CU_ASSERT_EQUAL(memcmp(r->weights, late.weights, bytes), 0);
+        CU_ASSERT_EQUAL(r->norm[STEPS - 1], late.norm[STEPS - 1]);
+        CU_ASSERT_EQUAL(r->collective_bytes, late.collective_bytes);
+        /* a reduction for each layer instead of one for all matrices */
+        CU_ASSERT_EQUAL(r->collectives - late.collectives, (config.n_layer - 1) * STEPS);
+    }
+}
+
 /* Every float of state has one owner, and what is moved is what there is: no padding, whatever the
  * world size. */
 static void nothing_is_padded(void)
@@ -296,6 +323,7 @@ static void schedules(void)
 }
 
 UNIT_MAIN({"ranks equal accumulation", ranks_equal_accumulation},
+          {"early reduction changes nothing", early_reduction_changes_nothing},
           {"nothing is padded", nothing_is_padded},
           {"norm without clipping", norm_without_clipping},
           {"clipping is global", clipping_is_global},
