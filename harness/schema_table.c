@@ -4,7 +4,7 @@
 #define INT_MAX_EXACT 9007199254740992.0 /* 2^53 */
 
 static const char *const commands[] = {"base-train", "base-loss", "tok-train", "tok-eval", NULL};
-static const char *const dtypes[] = {"float32", "bfloat16", "fp8", NULL};
+static const char *const dtypes[] = {"float32", "bfloat16", "fp8", "fp8-wgrad", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
 static const char *const sources[] = {"text", "packed", "synthetic", NULL};
 static const char *const event_rules[] = {"required", "none", NULL};

@@ -50,6 +50,7 @@ int device_cuda_tables(const char *dtype, const struct device_ops **device,
         return error_set(err, NANOCHAT_EXIT_DEVICE, "%s is no CUDA back end of this program", path);
     if (!backend(dtype, device, kernels))
         return error_set(err, NANOCHAT_EXIT_USAGE,
-                         "dtype \"%s\" on cuda, expected bfloat16, float32 or fp8", dtype);
+                         "dtype \"%s\" on cuda, expected bfloat16, float32, fp8 or fp8-wgrad",
+                         dtype);
     return 0;
 }

@@ -37,7 +37,7 @@ struct device_config {
     int index;        /* which one of its kind: the local rank; ignored by the CPU */
     int threads;      /* CPU threads; 0: what OMP_NUM_THREADS and the affinity mask say */
     /* Of activations; NULL: the back end's default (float32, cuda: bfloat16). "fp8": bfloat16
-     * activations, 8-bit operands of products. */
+     * activations, 8-bit operands of products; "fp8-wgrad": of weight gradients too. */
     const char *dtype;
 };
 

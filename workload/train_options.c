@@ -75,9 +75,10 @@ const struct option_spec train_option_specs[] = {
     OPTION("n-kv-head", 0, OPT_INT, n_kv_head, "0", 0, 1 << 20, "N",
            "key/value heads (grouped-query attention); 0: as many as heads"),
     OPTION("seed", 0, OPT_INT, seed, "42", 0, MANY, "N", "of the weights and of synthetic data"),
-    OPTION("dtype", 0, OPT_CHOICE, dtype, "auto", 0, 0, "auto|float32|bfloat16|fp8",
+    OPTION("dtype", 0, OPT_CHOICE, dtype, "auto", 0, 0, "auto|float32|bfloat16|fp8|fp8-wgrad",
            "number format of activations; auto: bfloat16 on cuda, float32 on the CPU; fp8 (cuda): "
-           "bfloat16 with the products of linear layers and their inputs' gradients in 8 bits"),
+           "bfloat16 with the products of linear layers and their inputs' gradients in 8 bits; "
+           "fp8-wgrad: the weights' gradients too"),
     OPTION("threads", 0, OPT_INT, threads, "0", 0, 1 << 16, "N",
            "threads of a rank; 0: OMP_NUM_THREADS, else a rank's share of the usable CPUs"),
     OPTION("save-every", 0, OPT_INT, save_every, "-1", -1, MANY, "N",

@@ -145,7 +145,7 @@ static int open_fp8(struct device *d, const struct device_config *config, struct
 {
     if (cuda_open(d, config, err))
         return -err->code;
-    if (!fp8_open(cuda_state_of(d), err))
+    if (!fp8_open(cuda_state_of(d), !strcmp(config->dtype, "fp8-wgrad"), err))
         return 0;
     close_state(cuda_state_of(d));
     d->state = nullptr;
@@ -175,7 +175,7 @@ static void describe(struct device *d, struct device_info *out, const char *dtyp
     else if (peak_bf16_flops(s->properties.name, &row) > 0)
         snprintf(out->peak_kind, sizeof out->peak_kind,
                  "dense bfloat16 peak of \"%s\" from its data sheet%s", row,
-                 strcmp(dtype, "fp8") ? "" : ", though products are fp8");
+                 strncmp(dtype, "fp8", 3) ? "" : ", though products are fp8");
     else
         snprintf(out->peak_kind, sizeof out->peak_kind,
                  "the table of peaks does not know this GPU");
@@ -189,6 +189,10 @@ static void info_bf16(struct device *d, struct device_info *out)
 static void info_fp8(struct device *d, struct device_info *out)
 {
     describe(d, out, "fp8");
+}
+static void info_fp8_wgrad(struct device *d, struct device_info *out)
+{
+    describe(d, out, "fp8-wgrad");
 }
 static void info_f32(struct device *d, struct device_info *out)
 {
@@ -452,6 +456,7 @@ static const struct {
     {"float32", make_device(cuda_open, info_f32, measure_peak_f32),
      make_ops<float>("cuda float32", false)},
     {"fp8", make_device(open_fp8, info_fp8, measure_peak_bf16), make_fp8_ops()},
+    {"fp8-wgrad", make_device(open_fp8, info_fp8_wgrad, measure_peak_bf16), make_fp8_ops()},
 };
 
 extern "C" __attribute__((visibility("default"))) bool

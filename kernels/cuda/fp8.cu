@@ -36,6 +36,7 @@ struct fp8_state {
     fp8_copy copies[BUFFERS];
     uint64_t clock;
     int64_t expected;
+    bool weight_gradients;
     double logits_bound;
     std::map<const void *, fp8_cast> weights;
 };
@@ -46,30 +47,13 @@ static float largest(fp8_kind kind)
 }
 
 /* ---- scales -------------------------------------------------------------------------------- */
-__device__ inline bool is_known(unsigned amax)
-{
-    return amax > 0 && amax < 0x7F800000u;
-}
-__device__ inline float aim(float max, unsigned amax)
-{
-    return fminf(fmaxf(0.5f * max / __uint_as_float(amax), 1e-30f), 1e30f);
-}
-/* What a copy of a tensor with these magnitudes should have been multiplied by. */
-__device__ inline float right_factor(const struct fp8_scale &s)
-{
-    if (s.max == 0.0f || !is_known(s.amax))
-        return s.used;
-    const float scaled = __uint_as_float(s.amax) * s.used, window = s.max == E4M3_MAX ? 16 : 4096;
-    return scaled <= s.max && scaled * window >= s.max ? s.used : aim(s.max, s.amax);
-}
-
 __global__ void roll_kernel(struct fp8_scale *scales, int n)
 {
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (i >= n || scales[i].max == 0.0f)
         return;
-    if (is_known(scales[i].amax)) {
-        scales[i].used = aim(scales[i].max, scales[i].amax);
+    if (fp8_is_known(scales[i].amax)) {
+        scales[i].used = fp8_aim(scales[i].max, scales[i].amax);
         scales[i].dequantise = 1.0f / scales[i].used;
     }
     scales[i].amax = 0;
@@ -119,6 +103,13 @@ static int find_scale(struct cuda_state *s, struct fp8_scale **out, const void *
     f->owners[name] = *out;
     set_scale_kernel<<<1, 1, 0, s->stream>>>(*out, 1.0f, largest(kind));
     CUDA_LAUNCHED("fp8 scale", err);
+}
+
+int fp8_find_scale(struct cuda_state *s, struct fp8_scale **out, const void *key, fp8_role role,
+                   fp8_kind kind, struct error *err)
+{
+    bool fresh;
+    return find_scale(s, out, key, role, kind, &fresh, err);
 }
 
 /* A hair below, for the roundings on the way to the bound. */
@@ -232,7 +223,7 @@ template <fp8_kind K>
 __global__ void __launch_bounds__(THREADS)
     check_kernel(const __nv_bfloat16 *x, int64_t n, struct fp8_sink sink)
 {
-    const float used = sink.scale->used, right = right_factor(*sink.scale);
+    const float used = sink.scale->used, right = fp8_right_factor(*sink.scale);
     if (blockIdx.x == 0 && threadIdx.x == 0)
         sink.scale->dequantise = 1.0f / right;
     if (used == right)
@@ -384,7 +375,7 @@ static int begin(struct cuda_state *s, struct fp8_sink *sink, const void *y, int
     fp8_written(s, y, 2 * n);
     if (take_buffer(s, &c, y, n, kind, scale, err))
         return -err->code;
-    *sink = {c->data, scale};
+    *sink = {c->data, scale, false};
     return 0;
 }
 
@@ -453,7 +444,7 @@ __global__ void weight_amax_kernel(struct fp8_scale *scale, const __nv_bfloat16 
 /* The largest weight becomes the largest number of the format. */
 __global__ void weight_scale_kernel(struct fp8_scale *scale)
 {
-    if (is_known(scale->amax))
+    if (fp8_is_known(scale->amax))
         scale->used = fminf(E4M3_MAX / __uint_as_float(scale->amax), 1e30f);
     scale->dequantise = 1.0f / scale->used;
     scale->amax = 0;
@@ -544,15 +535,21 @@ bool fp8_fits(int64_t rows, int64_t in, int64_t out)
     return rows % 16 == 0 && in % 16 == 0 && out % 16 == 0 && in >= 128 && out >= 128;
 }
 
-int fp8_open(struct cuda_state *s, struct error *err)
+int fp8_open(struct cuda_state *s, bool weight_gradients, struct error *err)
 {
     if (s->properties.major * 10 + s->properties.minor < 89)
         return error_set(err, CUDA_EXIT_DEVICE,
                          "%s has compute capability %d.%d, fp8 needs 8.9 or newer",
                          s->properties.name, s->properties.major, s->properties.minor);
     s->fp8 = new fp8_state();
+    s->fp8->weight_gradients = weight_gradients;
     CUDA_TRY(cudaMalloc((void **)&s->fp8->scales, SCALES * sizeof(struct fp8_scale)), err);
     return 0;
+}
+
+bool fp8_weight_gradients(const struct cuda_state *s)
+{
+    return s->fp8->weight_gradients;
 }
 
 void fp8_close(struct cuda_state *s)

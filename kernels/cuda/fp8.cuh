@@ -19,6 +19,10 @@
  * largest magnitude, once a change. The history is no part of a checkpoint: a resumed run starts
  * with checks that find nothing, its first micro-step may differ by a rounding.
  *
+ * Memory beside the plan's, at d20 (B = 32, T = 2048): two buffers of rows * 4C bytes (640 MiB) and
+ * two bytes a weight of a linear layer (910 MiB); weight gradients in 8 bits take up to rows * 5C
+ * (400 MiB), the head's chunk * (V + C) (522 MiB) of the scratch.
+ *
  * NaN stays NaN, and infinity becomes NaN: e4m3 has no infinity, and none is hidden as a number. */
 #ifndef KERNELS_CUDA_FP8_CUH
 #define KERNELS_CUDA_FP8_CUH
@@ -41,6 +45,7 @@ struct fp8_scale {
 struct fp8_sink {
     uint8_t *out;
     struct fp8_scale *scale;
+    bool alone; /* nobody wants the bfloat16 tensor itself: it may be left unwritten */
 };
 
 /* An operand of a product. */
@@ -51,9 +56,19 @@ struct fp8_matrix {
 };
 
 /* What a scale belongs to: a pointer that stays the same from step to step, and its part in it. */
-enum fp8_role { FP8_INPUT, FP8_OUTPUT_GRADIENT, FP8_WRITTEN, FP8_WEIGHT, FP8_NORM, FP8_LOGITS };
+enum fp8_role {
+    FP8_INPUT,
+    FP8_OUTPUT_GRADIENT,
+    FP8_WRITTEN,
+    FP8_WEIGHT,
+    FP8_NORM,
+    FP8_LOGITS,
+    FP8_TRANSPOSED
+};
 
-int fp8_open(struct cuda_state *s, struct error *err);
+/* weight_gradients: these in 8 bits too. */
+int fp8_open(struct cuda_state *s, bool weight_gradients, struct error *err);
+bool fp8_weight_gradients(const struct cuda_state *s);
 void fp8_close(struct cuda_state *s);
 /* Upstream's rule for a linear layer (multiples of 16, none below 128), and whole tiles of rows. */
 bool fp8_fits(int64_t rows, int64_t in, int64_t out);
@@ -66,6 +81,9 @@ void fp8_freed(struct cuda_state *s, const void *p, int64_t bytes);
 /* New scales from the magnitudes seen since the last roll; once a micro-step. */
 int fp8_roll(struct cuda_state *s, struct error *err);
 
+/* A tensor's scale, made at first use. */
+int fp8_find_scale(struct cuda_state *s, struct fp8_scale **out, const void *key, fp8_role role,
+                   fp8_kind kind, struct error *err);
 /* Before a kernel that writes the bfloat16 tensor y of n elements and its copy. */
 int fp8_begin(struct cuda_state *s, struct fp8_sink *sink, const void *y, int64_t n, fp8_kind kind,
               const void *key, fp8_role role, struct error *err);
@@ -92,10 +110,31 @@ int fp8_relu2(struct cuda_state *s, void *h, int64_t n, const struct fp8_sink *s
 int fp8_relu2_backward(struct cuda_state *s, void *dh, const void *a, int64_t n,
                        const struct fp8_sink *sink, struct error *err);
 
+/* dw [out, in] += dyᵀ·x, with x [rows, in] in bfloat16. */
+int fp8_weight_gradient(struct cuda_state *s, float *dw, const struct fp8_matrix *dy, const void *x,
+                        int64_t rows, int64_t in, int64_t out, struct error *err);
+
 /* The table's ops. */
 void fp8_fill_ops(struct kernel_ops *k);
 
 #ifdef __CUDACC__
+__device__ inline bool fp8_is_known(unsigned amax)
+{
+    return amax > 0 && amax < 0x7F800000u;
+}
+__device__ inline float fp8_aim(float max, unsigned amax)
+{
+    return fminf(fmaxf(0.5f * max / __uint_as_float(amax), 1e-30f), 1e30f);
+}
+/* What a copy of a tensor with these magnitudes should have been multiplied by. */
+__device__ inline float fp8_right_factor(const struct fp8_scale &s)
+{
+    if (s.max == 0.0f || !fp8_is_known(s.amax))
+        return s.used;
+    const float scaled = __uint_as_float(s.amax) * s.used, window = s.max < 1000.0f ? 16 : 4096;
+    return scaled <= s.max && scaled * window >= s.max ? s.used : fp8_aim(s.max, s.amax);
+}
+
 /* Two floats as two bytes; infinities as NaN. */
 template <fp8_kind K> __device__ inline unsigned fp8_pair(float x, float y)
 {
@@ -138,6 +177,10 @@ template <fp8_kind K> struct fp8_writer {
                 *reinterpret_cast<unsigned *>(sink.out + at) = words[0];
         }
     }
+    __device__ bool alone() const
+    {
+        return sink.alone;
+    }
     __device__ void finish()
     {
         if (sink.scale->max == 0.0f)
@@ -157,6 +200,10 @@ struct no_writer {
     }
     template <int N> __device__ void put(int64_t, const float *)
     {
+    }
+    __device__ bool alone() const
+    {
+        return false;
     }
     __device__ void finish()
     {

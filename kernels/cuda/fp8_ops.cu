@@ -73,6 +73,18 @@ static int linear_bwd_input(struct device *d, void *dx, const void *dy, const vo
                                    : plain::bwd_input(d, dx, dy, w, rows, in, out, err);
 }
 
+static int linear_bwd_weight(struct device *d, float *dw, const void *dy, const void *x,
+                             int64_t rows, int64_t in, int64_t out, struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    struct fp8_matrix dy8;
+    if (!fp8_weight_gradients(s) || !fp8_fits(rows, in, out))
+        return plain::bwd_weight(d, dw, dy, x, rows, in, out, err);
+    if (fp8_operand(s, &dy8, dy, rows * out, FP8_E5M2, dw, FP8_OUTPUT_GRADIENT, err))
+        return -err->code;
+    return fp8_weight_gradient(s, dw, &dy8, x, rows, in, out, err);
+}
+
 static int linear_relu2_fwd(struct device *d, void *a, const void *x, const void *w, int64_t rows,
                             int64_t in, int64_t out, struct error *err)
 {
@@ -211,7 +223,8 @@ static int head_chunk(struct device *d, float *losses, void *dx, float *dw, cons
     const struct fp8_matrix dy8 = {sink->out, sink->scale, FP8_E5M2};
     if (fp8_weight(s, &w8, w, C, V, true, err) || product(s, dx, &dy8, &w8, false, rows, C, V, err))
         return -err->code;
-    return plain::bwd_weight(d, dw, ws, x, rows, C, V, err);
+    return sink->alone ? fp8_weight_gradient(s, dw, &dy8, x, rows, C, V, err)
+                       : plain::bwd_weight(d, dw, ws, x, rows, C, V, err);
 }
 
 static int head_loss(struct device *d, float *losses, void *dx, float *dw, const void *x,
@@ -220,7 +233,7 @@ static int head_loss(struct device *d, float *losses, void *dx, float *dw, const
 {
     struct cuda_state *s = cuda_state_of(d);
     const int64_t chunk = head_chunk_rows(rows, V);
-    struct fp8_sink sink = {(uint8_t *)ws + chunk * V * 2, nullptr};
+    struct fp8_sink sink = {(uint8_t *)ws + chunk * V * 2, nullptr, fp8_weight_gradients(s)};
     struct fp8_matrix whole;
     if (dx)
         fp8_written(s, dx, 2 * rows * C);
@@ -271,6 +284,7 @@ void fp8_fill_ops(struct kernel_ops *k)
     k->linear_fwd = linear_fwd;
     k->linear_relu2_fwd = linear_relu2_fwd;
     k->linear_bwd_input = linear_bwd_input;
+    k->linear_bwd_weight = linear_bwd_weight;
     k->linear_relu2_bwd_input = linear_relu2_bwd_input;
     k->rope_norm_fwd = rope_norm_fwd;
     k->rope_norm_bwd = rope_norm_bwd;

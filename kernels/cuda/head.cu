@@ -102,7 +102,8 @@ __device__ inline void write_gradient(T *x, pack<T> &p, int64_t i, int32_t targe
             q -= 1.0f;
         p.v[j] = q * (1.0f - t * t) * scale;
     }
-    p.store(x + i);
+    if (!copy.alone())
+        p.store(x + i);
     copy.template put<pack<T>::n>((int64_t)blockIdx.x * V + i, p.v);
 }
 
@@ -126,7 +127,8 @@ __global__ void __launch_bounds__(THREADS)
             for (int j = 0; j < pack<T>::n; j++)
                 zero.v[j] = 0.0f;
             for (int64_t i = (int64_t)threadIdx.x * pack<T>::n; i < V; i += THREADS * pack<T>::n) {
-                zero.store(x + i);
+                if (!copy.alone())
+                    zero.store(x + i);
                 copy.template put<pack<T>::n>(row * V + i, zero.v);
             }
         }

@@ -1,7 +1,7 @@
 /* Every op of the CUDA back end against its CPU twin, in float32, bfloat16 and fp8, on odd and on
  * real shapes. Prints one line an op and shape, then "N passed, N failed".
  *
- *   build/release/gpu/ops [float32|bfloat16|fp8]
+ *   build/release/gpu/ops [float32|bfloat16|fp8|fp8-wgrad]
  *
  * Bounds of fp8: rounding to e4m3 has a relative error of 2.6e-2 (RMS), to e5m2 of 5.1e-2; a
  * product of random matrices has the root of the sum of its operands' squares: 3.6e-2 forward,
@@ -476,10 +476,9 @@ static void test_muon(const struct shape *s)
 static void run_all(const char *dtype)
 {
     struct device_config c = {.type = "cpu"}, g = {.type = "cuda", .dtype = dtype};
-    const char *weight_gradients = getenv("NANOCHAT_FP8_WGRAD");
     bf16 = strcmp(dtype, "float32") != 0;
-    fp8 = !strcmp(dtype, "fp8");
-    wgrad8 = fp8 && weight_gradients && !strcmp(weight_gradients, "1");
+    fp8 = !strncmp(dtype, "fp8", 3);
+    wgrad8 = !strcmp(dtype, "fp8-wgrad");
     MUST(device_open(&cpu, &c, &err));
     MUST(device_open(&gpu, &g, &err));
     struct device_info info;
@@ -504,7 +503,7 @@ static void run_all(const char *dtype)
 
 int main(int argc, char **argv)
 {
-    static const char *const dtypes[] = {"float32", "bfloat16", "fp8"};
+    static const char *const dtypes[] = {"float32", "bfloat16", "fp8", "fp8-wgrad"};
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (argc < 2 || !strcmp(argv[1], dtypes[i]))
             run_all(dtypes[i]);
