@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -140,6 +141,10 @@ int session_open_trials(struct session *s, struct error *err)
     s->trials_fd = open(s->trials_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (s->trials_fd < 0)
         return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot write %s", s->trials_path);
+    /* Where a file system has no locks, session.json's process is all there is to go by. */
+    if (flock(s->trials_fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT,
+                         "%s: another ncbench is running this session", s->shown);
     return 0;
 }
 

@@ -118,6 +118,38 @@ check_rc 4 'a running session is not resumed' ncbench run --resume "$S" --progre
 match 'its process is named' "still being run by process $$" "$ERR"
 jq '.pid = 999999999' "$T/s.json" >"$S/session.json"
 
+# Two at once: the second is refused before it touches anything of the first.
+cat >"$T/both.yaml" <<END
+version: 1
+name: both
+baseline: bare
+workload: {exec: [$PAYLOAD, sleep, '0.2', exit, '0'], events: none}
+runtimes: [{name: bare, kind: bare}]
+sampling: {looks: [2], discard_first_block: false, warmup: {steps: 1, detect: false}}
+limits: {trial: 20s, kill_grace: 1s, disk_free: 64KiB}
+END
+check 'a session to resume twice at once' ncbench run "$T/both.yaml" --out "$R" --progress none --blocks 2
+B=$(cat "$OUT")
+: >"$B/trials.jsonl"
+rm -r "$B/trials"
+exec 8<"$B/trials.jsonl"
+flock 8
+check_rc 4 'a session that another ncbench holds' ncbench run --resume "$B" --progress none
+match 'is said to be held' 'another ncbench is running this session' "$ERR"
+equal 'and nothing was run in it' "$(wc -c <"$B/trials.jsonl")" 0
+exec 8<&-
+ncbench run --resume "$B" --progress none >"$T/one.out" 2>"$T/one.err" &
+first=$!
+ncbench run --resume "$B" --progress none >"$T/two.out" 2>"$T/two.err" &
+second=$!
+wait "$first"
+codes=$?
+wait "$second"
+case "$codes $?" in "0 0" | "0 4" | "4 0") ok 'of two at once one is refused, or comes after the other' ;;
+*) not_ok 'of two at once one is refused, or comes after the other' "$(cat "$T/one.err" "$T/two.err")" ;; esac
+equal 'each trial is recorded once' "$(jq -r .trial "$B/trials.jsonl" | sort | uniq -d)" ''
+equal 'and all of them' "$(jq -r .outcome "$B/trials.jsonl" | uniq -c | tr -s ' ')" ' 2 ok'
+
 # ---- drift -----------------------------------------------------------------------------------------
 # drift WHAT PATTERN: refused with 4 and the pattern, allowed with --allow-drift as a new stratum
 drift() {
