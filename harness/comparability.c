@@ -144,14 +144,22 @@ static const char *last_part(const char *path)
 static void report(const struct diff *d, const struct comparability_item *item, const char *name,
                    const char *key, struct side a, struct side b)
 {
+    bool absence_tells = item->rule == RULE_VARIABLES || item->rule == RULE_LIBRARIES ||
+                         (item->rule == RULE_DEVICES && strcmp(key, last_part(item->path)) != 0);
+    bool unknown = !absence_tells && (is_unknown(&a) || is_unknown(&b));
     struct finding *old = find(d->out, name);
     if (old) {
+        if (old->unknown && !unknown) { /* what is known tells more than that one rank was silent */
+            free(old->reference);
+            free(old->arm);
+            old->reference = value_text(&a, item->rule);
+            old->arm = value_text(&b, item->rule);
+            old->unknown = false;
+        }
         old->blocks += old->last_block != d->block; /* further ranks of a block add nothing */
         old->last_block = d->block;
         return;
     }
-    bool absence_tells = item->rule == RULE_VARIABLES || item->rule == RULE_LIBRARIES ||
-                         (item->rule == RULE_DEVICES && strcmp(key, last_part(item->path)) != 0);
     struct finding f = {.class = item->class,
                         .item = mem_strdup(name),
                         .key = mem_strdup(key),
@@ -159,7 +167,7 @@ static void report(const struct diff *d, const struct comparability_item *item, 
                         .arm = value_text(&b, item->rule),
                         .blocks = 1,
                         .last_block = d->block,
-                        .unknown = !absence_tells && (is_unknown(&a) || is_unknown(&b)),
+                        .unknown = unknown,
                         .advice = item->advice};
     /* What the toolkits of GPU vendors set in every container; it chooses no algorithm. */
     if (item->rule == RULE_VARIABLES && str_starts_with(key, "NVIDIA_"))

@@ -129,6 +129,29 @@ static enum verdict_kind verdict(const struct fixture *f)
     return analysis_find(&f->analysis, "step_time_s", 0, 1)->verdict;
 }
 
+/* A rank that could not tell hides nothing that a later one tells. */
+static void a_silent_block_hides_no_difference(void)
+{
+    struct fixture f = {0};
+    fixture_study(&f.study, "[6]", false);
+    for (int block = 1; block <= 6; block++) {
+        double step = 1 + .0001 * block;
+        json_t *arm = block == 1 ? env_with(podman, "'usable_pus':'0'",
+                                            "'usable_pus':null,'usable_pus_why':'not permitted'")
+                                 : env_with(podman, "'usable_pus':'0'", "'usable_pus':'0-7'");
+        fixture_add(&f.records,
+                    (struct fixture_trial){"c00", "bare", block, 0, OUTCOME_OK, step, env(bare)});
+        fixture_add(&f.records,
+                    (struct fixture_trial){"c00", "podman", block, 0, OUTCOME_OK, step, arm});
+    }
+    analyse(&f);
+    CU_ASSERT_FALSE(f.env->comparable);
+    CU_ASSERT_EQUAL(verdict(&f), VERDICT_NOT_COMPARABLE);
+    CU_ASSERT_STR(find(&f, "usable CPUs")->arm, "0-7");
+    CU_ASSERT_EQUAL(find(&f, "usable CPUs")->blocks, 6);
+    release(&f);
+}
+
 static void bare_against_podman_is_comparable(void)
 {
     struct fixture f;
@@ -373,7 +396,8 @@ static void holm_and_control_of_a_session(void)
     study_release(&s);
 }
 
-UNIT_MAIN({"bare against podman is comparable", bare_against_podman_is_comparable},
+UNIT_MAIN({"a silent block hides no difference", a_silent_block_hides_no_difference},
+          {"bare against podman is comparable", bare_against_podman_is_comparable},
           {"allocations decide", allocations_decide},
           {"patterns excuse families", patterns_excuse_families},
           {"variables of gpu toolkits are treatment", variables_of_gpu_toolkits_are_treatment},
