@@ -55,13 +55,17 @@ static struct margin default_margin(const char *metric)
     return (struct margin){NULL, .05, 0};
 }
 
+const char *study_margin_metric(const struct study *s, const char *metric)
+{
+    bool rate = !strcmp(metric, "tokens_per_s") || !strcmp(metric, "mfu");
+    return rate && !find_margin(s, metric) && find_margin(s, "step_time_s") ? "step_time_s"
+                                                                            : metric;
+}
+
 double study_margin(const struct study *s, const char *metric, double level, double *absolute,
                     const char **source)
 {
-    const struct margin *given = find_margin(s, metric);
-    /* Throughput is step time turned round: its margin is the same. */
-    if (!given && (!strcmp(metric, "tokens_per_s") || !strcmp(metric, "mfu")))
-        given = find_margin(s, "step_time_s");
+    const struct margin *given = find_margin(s, study_margin_metric(s, metric));
     if (source)
         *source = given ? "scenario" : "default";
     struct margin m = given ? *given : default_margin(metric);

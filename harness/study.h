@@ -60,7 +60,11 @@ void study_release(struct study *s);
 
 int study_arm_index(const struct study *s, const char *name); /* -1: none */
 int study_cell_index(const struct study *s, const char *id);
-/* The relative margin of a metric whose baseline level is `level`: the larger of the relative and
+/* Whose margin holds for a metric: its own, or, throughput being step time turned round, that of
+ * step time where only that one is given. An absolute margin is in its unit. */
+const char *study_margin_metric(const struct study *s, const char *metric);
+/* The relative margin of a metric where the baseline's level, of the metric that
+ * study_margin_metric names, is `level`: the larger of the relative and
  * the absolute one. Not in the scenario: the default of the metric (1 % for step time, rates and
  * MFU; 20 % and at least 100 ms for phases; 5 % for anything else). `absolute`
  * becomes the absolute one where that counts, else 0; `source` tells "scenario" or "default"; both

@@ -179,6 +179,33 @@ static void margins(void)
     study_release(&s);
 }
 
+/* 20 ms of a step of 2 s is 1 %, seen by tokens/s too: never 20 ms of so many tokens/s. */
+static void absolute_margin_of_a_rate(void)
+{
+    struct study s;
+    struct records r = {0};
+    double a[10], b[10];
+    for (int i = 0; i < 10; i++) {
+        a[i] = 2 + .001 * i;
+        b[i] = a[i] * (1.001 + .0001 * (i % 3));
+    }
+    fixture_study(&s, "[10]", false);
+    for (size_t i = 0; i < s.n_margins; i++)
+        if (!strcmp(s.margins[i].metric, "step_time_s"))
+            s.margins[i].rel = 0, s.margins[i].abs = .02;
+    fixture_add_pairs(&r, "c00", a, b, 10);
+    struct comparison time = compare(&s, &r, "step_time_s", -1);
+    struct comparison rate = compare(&s, &r, "tokens_per_s", -1);
+    CU_ASSERT_NEAR(time.margin, .02 / 2.0045, 1e-9);
+    CU_ASSERT_NEAR(rate.margin, time.margin, 1e-12);
+    CU_ASSERT_EQUAL(rate.verdict, VERDICT_EQUIVALENT);
+    CU_ASSERT_PTR_NULL(strstr(rate.sentence, "ms"));
+    comparison_release(&time);
+    comparison_release(&rate);
+    records_release(&r);
+    study_release(&s);
+}
+
 static void blocks_that_do_not_count(void)
 {
     struct study s;
@@ -402,7 +429,8 @@ static void study_of_scenario(void)
 UNIT_MAIN({"equivalent, but visible", equivalent_but_visible},
           {"rows of the table", rows_of_the_table}, {"two intervals", two_intervals},
           {"sentences", sentences}, {"rates are turned round", rates_are_turned_round},
-          {"margins", margins}, {"blocks that do not count", blocks_that_do_not_count},
+          {"margins", margins}, {"absolute margin of a rate", absolute_margin_of_a_rate},
+          {"blocks that do not count", blocks_that_do_not_count},
           {"repeated blocks", repeated_blocks}, {"too many disturbed", too_many_disturbed},
           {"a runtime that never works", a_runtime_that_never_works}, {"overruled", overruled},
           {"looks stop what is decided", looks_stop_what_is_decided},
