@@ -155,9 +155,11 @@ static const char *last_word(const struct trial_facts *f)
 
 static void judge_exit_code(struct trial_facts *f, int code)
 {
-    enum outcome outcome = code == NANOCHAT_EXIT_NUMERIC ? OUTCOME_NUMERIC_FAILED
-                           : code == NANOCHAT_EXIT_OOM   ? OUTCOME_OOM
-                                                         : OUTCOME_WORKLOAD_FAILED;
+    /* 6 and 9 mean this in our contract; a program that never spoke it means something else */
+    bool ours = trial_events_hello(&f->events);
+    enum outcome outcome = ours && code == NANOCHAT_EXIT_NUMERIC ? OUTCOME_NUMERIC_FAILED
+                           : ours && code == NANOCHAT_EXIT_OOM   ? OUTCOME_OOM
+                                                                 : OUTCOME_WORKLOAD_FAILED;
     find_failed_rank(f);
     auto_str text = STR_INIT;
     str_appendf(&text, "exit %d", code);

@@ -108,6 +108,8 @@ abort|kill-self, '6'|signalled|.exit.signal == 6
 exit137|exit, '137'|workload_failed|.exit.signal == null and .exit.processes == [137]
 exit255|exit, '255'|workload_failed|.exit.processes == [255]
 exit1|exit, '1'|workload_failed|.exit.processes == [1]
+exit6|exit, '6'|workload_failed|.exit.processes == [6]
+exit9|exit, '9'|workload_failed|.exit.processes == [9]
 exit125|exit, '125'|runtime_failed|.exit.processes == [125]
 exit126|exit, '126'|not_executable|.exit.processes == [126]
 exit127|exit, '127'|not_found|.exit.processes == [127]
