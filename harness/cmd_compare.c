@@ -68,6 +68,18 @@ static int compare(const struct compare_options *o, double margin, const char *p
     return rc;
 }
 
+static int check_values(const struct compare_options *o, bool margin_given, struct error *err)
+{
+    if (o->metric && !metric_is_known(o->metric))
+        return error_set(err, NCBENCH_EXIT_USAGE,
+                         "--metric: \"%s\" is no metric, expected step_time_s, tokens_per_s, mfu, "
+                         "start_s, wall_s or a dotted path of the trial record",
+                         o->metric);
+    if (margin_given && !(o->margin > 0))
+        return error_set(err, NCBENCH_EXIT_USAGE, "--margin: expected a percentage above 0");
+    return 0;
+}
+
 int cmd_compare(int argc, char **argv)
 {
     auto_error struct error err = ERROR_INIT;
@@ -82,6 +94,8 @@ int cmd_compare(int argc, char **argv)
                         operands.count);
     else if (o.json + o.csv + o.md > 1)
         rc = -error_set(&err, NCBENCH_EXIT_USAGE, "--json, --csv and --md exclude each other");
+    else if (check_values(&o, options_given(compare_options, argc, argv, "margin"), &err))
+        rc = err.code;
     else {
         bool given = options_given(compare_options, argc, argv, "margin");
         rc = compare(&o, given ? o.margin : -1, operands.items[0], &err);

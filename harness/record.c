@@ -139,6 +139,11 @@ bool record_metric(const struct record *r, const char *metric, double *out)
     return json_read_f64(r->json, known ? known->path : metric, out);
 }
 
+bool metric_is_known(const char *metric)
+{
+    return find_metric(metric) || strchr(metric, '.');
+}
+
 int metric_direction(const char *metric)
 {
     const struct metric *known = find_metric(metric);

@@ -60,6 +60,8 @@ int record_append(int fd, const char *path, const json_t *record, struct error *
 bool record_metric(const struct record *r, const char *metric, double *out);
 /* +1: larger is worse (times), -1: larger is better (rates). */
 int metric_direction(const char *metric);
+/* One of the named ones, or a dotted path. */
+bool metric_is_known(const char *metric);
 
 /* ---- the train object of a record ---------------------------------------------------------- */
 /* (Re)compute what depends on the warm-up: w leading steps are left out, the first step among them

@@ -44,6 +44,10 @@ check "compare --metric --margin" ncbench compare "$S" --metric start_s --margin
 match "another metric, another margin" 'podman is slower than bare by .* beyond the margin of ±10 %' "$OUT"
 check_rc 2 "one format at a time" ncbench compare "$S" --json --csv
 check_rc 2 "a margin needs its unit" ncbench compare "$S" --margin 0.1
+check_rc 2 "a margin is above 0" ncbench compare "$S" --margin 0%
+check_rc 2 "and not below" ncbench compare "$S" --margin=-5%
+check_rc 2 "a metric that is none" ncbench compare "$S" --metric step_tim
+match "is named" '"step_tim" is no metric' "$ERR"
 check_rc 2 "a session must be named" ncbench compare
 check_rc 8 "no session there" ncbench compare "$T/nowhere"
 
