@@ -118,7 +118,7 @@ static void more_ranks_than_pus(void)
     auto_error struct error err = ERROR_INIT;
     auto_topo t = {0};
     struct topo_plan plan;
-    if (!load("core:2 pu:1", &t))
+    if (!load("node:1 core:2 pu:1", &t))
         return;
     topo_plan_make(&t, TOPO_BIND_CORES, 3, NANOCHAT_EXIT_PLAN, &plan, &err);
     CU_ASSERT_EQUAL(err.code, NANOCHAT_EXIT_PLAN);
