@@ -48,6 +48,9 @@ static void none_or_too_many(void)
     auto_error struct error many = ERROR_INIT;
     const struct horizon endless = {-1, 1e300, -1};
     CU_ASSERT_EQUAL(horizon_iterations(&endless, &config, 64, &steps, &many), -3);
+    auto_error struct error tokens = ERROR_INIT; /* the steps can be counted, their tokens not */
+    const struct horizon long_run = {(int64_t)1 << 53, -1, -1};
+    CU_ASSERT_EQUAL(horizon_iterations(&long_run, &config, 524288, &steps, &tokens), -3);
     CU_ASSERT_EQUAL(steps, -1);
 }
 
