@@ -199,6 +199,12 @@ static inline unsigned blocks_for(int64_t n, int64_t per_block)
 
 /* eps of torch's rms_norm in float32 */
 #define NORM_EPS 1.1920929e-7f
+/* 1/rms of n elements from the sum of their squares. rsqrt(inf) is 0: an overflow would turn the
+ * row into zeros and hide a model that is dead. */
+__device__ inline float inverse_rms(float sum, float n)
+{
+    return isinf(sum) ? NAN : rsqrtf(sum / n + NORM_EPS);
+}
 #endif
 
 #endif

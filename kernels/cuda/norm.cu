@@ -30,7 +30,7 @@ __global__ void norm_fwd_kernel(T *__restrict__ xn, float *__restrict__ rstd,
                 sum += keep[p].v[j] * keep[p].v[j];
         }
     }
-    const float r = rsqrtf(warp_sum(sum) / (float)C + NORM_EPS);
+    const float r = inverse_rms(warp_sum(sum), (float)C);
     copy.start();
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
@@ -60,7 +60,7 @@ __global__ void norm_fwd_scalar(T *xn, float *rstd, const T *x, const int32_t *t
     float sum = 0.0f;
     for (int i = lane; i < C; i += 32)
         sum += to_float(in[i]) * to_float(in[i]);
-    const float r = rsqrtf(warp_sum(sum) / (float)C + NORM_EPS);
+    const float r = inverse_rms(warp_sum(sum), (float)C);
     for (int i = lane; i < C; i += 32)
         xn[row * C + i] = from_float<T>(to_float(in[i]) * r);
     if (lane == 0)

@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(WARPS * 32)
                 }
             }
         }
-        const float inverse = rsqrtf(group_sum(sum) / (float)s.D + NORM_EPS);
+        const float inverse = inverse_rms(group_sum(sum), (float)s.D);
         if (!active)
             continue;
 #pragma unroll

@@ -317,6 +317,28 @@ static void test_operands(const struct shape *s)
     drop_ints(&tokens);
 }
 
+/* Numbers whose squares overflow: not finite, rather than a row of zeros. */
+static void test_norm_overflow(const struct shape *s)
+{
+    int64_t C = s->d.C, rows = s->d.B * s->d.T;
+    struct both x = ACT(rows * C, 0), y = ACT(rows * C, 0), r = F32(rows, 0);
+    float *host = mem_alloc((size_t)x.n * sizeof(float));
+    for (int64_t i = 0; i < x.n; i++)
+        host[i] = i / C == 1 ? 1e30f : 1.0f;
+    upload(&x, host);
+    MUST(gpu->ops->sync(gpu, &err));
+    MUST(gpu->kernels->norm_fwd(gpu, y.g, r.g, x.g, rows, C, &err));
+    float *out = download(&y);
+    bool ok = true;
+    for (int64_t i = 0; i < y.n; i++)
+        ok = ok && !isfinite(out[i]) == (i / C == 1);
+    printf("%s norm_fwd of squares that overflow, %s\n", ok ? "ok" : "not ok", s->name);
+    passed += ok;
+    failed += !ok;
+    free(out), free(host);
+    drop(&x), drop(&y), drop(&r);
+}
+
 /* What is not finite must come out so, in its row and in no other. */
 static void test_not_finite(const struct shape *s)
 {
@@ -491,6 +513,7 @@ static void run_all(const char *dtype)
         test_linear(s);
         test_operands(s);
         test_not_finite(s);
+        test_norm_overflow(s);
         test_attention(s);
         test_head(s);
         test_optimizer(s);
