@@ -479,9 +479,10 @@ static void warns_below_six_blocks(void)
     expect_good(EXEC "measure: {comm: {timing: events, sample_every: 1}, topology: true}\n", &s);
     CU_ASSERT_EQUAL(s.warnings.count, 0);
     scenario_release(&s);
-    expect_good(EXEC "measure: {topology: false, counters: [PAPI_TOT_INS]}\n", &s);
+    expect_good(EXEC "measure: {comm: {sample_every: 2}, gpu: {interval: 1s}}\n", &s);
     CU_ASSERT_EQUAL_FATAL(s.warnings.count, 1);
-    CU_ASSERT_PTR_NOT_NULL(strstr(s.warnings.items[0], "measure.topology, measure.counters"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(s.warnings.items[0], "measure.comm.sample_every, measure.gpu.interval"));
     scenario_release(&s);
     expect_bad(EXEC "sampling: {looks: [6, 6]}\n", "not above the look before it");
     expect_bad(EXEC "sampling: {looks: [1]}\n", "from 2 to");
