@@ -75,7 +75,7 @@ const struct schema_key schema_keys[] = {
     OPTION("workload.train.save_every", INT, -1, INT_MAX_EXACT, "--save-every", "Steps between checkpoints; -1: only at the end; 0: none."),
     OPTION("workload.train.seed", INT, 0, INT_MAX_EXACT, "--seed", "Of weights and data; 42."),
     OPTION_WORD("workload.train.dtype", dtypes, "--dtype", "Number format."),
-    OPTION_WORD("workload.train.device_type", devices, "--device-type", "Where it runs; without it the best that there is."),
+    OPTION_WORD("workload.train.device_type", devices, "--device-type", "Where it runs; without it on the CPU."),
     OPTION("workload.train.model_tag", STRING, 0, 0, "--model-tag", "Name of the checkpoint's folder."),
     OPTION("workload.train.run", STRING, 0, 0, "--run", "Name of the run."),
     KEY("workload.data", MAP, 0, NULL, "What it is trained on."),

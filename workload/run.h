@@ -26,7 +26,7 @@ struct run {
 };
 
 struct run_config {
-    const char *device_type; /* "": cuda where this build and machine have it, else the CPU */
+    const char *device_type; /* "": the CPU */
     const char *dtype;       /* of activations; NULL or "auto": the device's own */
     int threads; /* of this rank; 0: OMP_NUM_THREADS, else this rank's share of the CPUs */
     double comm_timeout_s; /* 0: default */
