@@ -28,7 +28,7 @@ struct wire {
     _Atomic int launched[MAX_WORLD];
     _Atomic bool ended[MAX_WORLD];
     _Atomic bool stuck, broken; /* nothing completes any more; poll fails */
-    char data[MAX_WORLD][COLLECTIVE_SLOTS][ROOM];
+    _Alignas(64) char data[MAX_WORLD][COLLECTIVE_SLOTS][ROOM];
 };
 struct outcome_of_rank {
     int code; /* exit code, or -signal */
