@@ -170,17 +170,22 @@ static bool same_block(const struct record *a, const struct record *b)
            !strcmp(a->cell, b->cell);
 }
 
+/* A disturbed trial has numbers, which the analysis of all blocks uses. */
+static bool has_numbers(const struct record *r)
+{
+    return r->outcome == OUTCOME_OK || r->outcome == OUTCOME_DISTURBED;
+}
+
 static void block_warmup(struct records *r, size_t first)
 {
     int64_t w = 0, own;
     for (size_t i = first; i < r->count; i++)
-        if (r->items[i].outcome == OUTCOME_OK && same_block(&r->items[first], &r->items[i]) &&
+        if (has_numbers(&r->items[i]) && same_block(&r->items[first], &r->items[i]) &&
             json_read_i64(r->items[i].json, "train.warmup_own", &own) && own > w)
             w = own;
     for (size_t i = first; i < r->count; i++) {
         int64_t now;
-        if (w > 0 && r->items[i].outcome == OUTCOME_OK &&
-            same_block(&r->items[first], &r->items[i]) &&
+        if (w > 0 && has_numbers(&r->items[i]) && same_block(&r->items[first], &r->items[i]) &&
             json_read_i64(r->items[i].json, "train.warmup_steps", &now) && now != w)
             record_apply_warmup(r->items[i].json, w);
     }
@@ -221,11 +226,11 @@ static void block_loss(struct records *r, size_t first)
 {
     double ref = NAN;
     for (size_t i = first; i < r->count; i++)
-        if (r->items[i].baseline && r->items[i].outcome == OUTCOME_OK &&
+        if (r->items[i].baseline && has_numbers(&r->items[i]) &&
             same_block(&r->items[first], &r->items[i]))
             json_read_f64(r->items[i].json, "train.loss_last", &ref);
     for (size_t i = first; isfinite(ref) && i < r->count; i++)
-        if (!r->items[i].baseline && r->items[i].outcome == OUTCOME_OK &&
+        if (!r->items[i].baseline && has_numbers(&r->items[i]) &&
             same_block(&r->items[first], &r->items[i]))
             check_loss(&r->items[i], ref);
 }

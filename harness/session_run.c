@@ -7,6 +7,7 @@
 #include "common/num.h"
 #include "common/pus.h"
 #include "harness/blocks.h"
+#include "harness/disturbance.h"
 #include "harness/progress.h"
 #include "harness/reaper.h"
 #include "harness/session.h"
@@ -69,21 +70,34 @@ static int64_t attempts(const struct session *s, struct span b)
     return highest;
 }
 
-/* Is every trial of the block ok in one and the same attempt (and so in one stratum)? */
-static bool is_complete(const struct session *s, struct span b)
+/* Is every trial of the block ok (or disturbed, where that is enough) in one and the same attempt
+ * (and so in one stratum)? */
+static bool has_attempt(const struct session *s, struct span b, bool disturbed_too)
 {
     for (int64_t a = attempts(s, b); a > 0; a--) {
-        size_t ok = 0;
+        size_t good = 0;
         for (size_t i = 0; i < s->records.count; i++) {
             const struct record *r = &s->records.items[i];
-            for (size_t k = 0; k < b.count; k++)
-                ok += r->attempt == a && r->outcome == OUTCOME_OK &&
-                      is_of(s, r, &s->plan.trials[b.first + k]);
+            bool wanted =
+                r->outcome == OUTCOME_OK || (disturbed_too && r->outcome == OUTCOME_DISTURBED);
+            for (size_t k = 0; wanted && r->attempt == a && k < b.count; k++)
+                good += is_of(s, r, &s->plan.trials[b.first + k]);
         }
-        if (ok == b.count)
+        if (good == b.count)
             return true;
     }
     return false;
+}
+
+static bool is_complete(const struct session *s, struct span b)
+{
+    return has_attempt(s, b, false);
+}
+
+/* Complete, or disturbed: such a block is repeated at the end alone, within the cap. */
+static bool is_settled(const struct session *s, struct span b)
+{
+    return has_attempt(s, b, true);
 }
 
 static bool is_over(struct run *r)
@@ -108,7 +122,8 @@ static int check_disk(struct run *r, struct error *err)
 
 static void count_failure(struct run *r, const struct record *record)
 {
-    if (record->outcome == OUTCOME_OK || record->outcome == OUTCOME_CANCELLED)
+    if (record->outcome == OUTCOME_OK || record->outcome == OUTCOME_CANCELLED ||
+        record->outcome == OUTCOME_DISTURBED)
         return;
     r->failures++;
     int64_t most = r->s->scenario.limits.max_failures;
@@ -127,6 +142,7 @@ static int run_trial(struct run *r, const struct planned_trial *t, int64_t attem
     trial_run(&r->context, t, attempt, ++r->last_seq, &record, err);
     if (!record)
         return -err->code;
+    disturbance_judge(&s->scenario, &s->records, record);
     auto_error struct error failed = ERROR_INIT;
     if (record_append(s->trials_fd, s->trials_path, record, &failed)) {
         json_decref(record);
@@ -202,7 +218,7 @@ static void count_total(struct run *r, bool repeats)
     for (size_t i = 0; i < r->s->plan.count;) {
         struct span b = block_at(&r->s->plan, i);
         const struct planned_trial *t = &r->s->plan.trials[i];
-        if (!r->stopped[t->cell] && !is_complete(r->s, b) && !(repeats && t->warmup_block))
+        if (!r->stopped[t->cell] && !is_settled(r->s, b) && !(repeats && t->warmup_block))
             left += b.count;
         i += b.count;
     }
@@ -216,7 +232,7 @@ static int run_plan(struct run *r, struct error *err)
         struct span b = block_at(&r->s->plan, i);
         size_t cell = r->s->plan.trials[i].cell;
         bool was = r->stopped[cell];
-        if (!was && !is_complete(r->s, b) && run_block(r, b, err))
+        if (!was && !is_settled(r->s, b) && run_block(r, b, err))
             return -err->code;
         i += b.count;
         if (r->stopped[cell] != was) /* what is left of a decided cell is not run */
@@ -226,12 +242,26 @@ static int run_plan(struct run *r, struct error *err)
     return 0;
 }
 
-/* Blocks that failed once are repeated once, at the end and whole, up to a quarter of a cell's. */
+/* Blocks of a cell that may still be repeated: what the cap leaves. */
+static int64_t repeats_left(const struct run *r, size_t cell)
+{
+    double share = r->s->scenario.disturbance.max_repeated;
+    int64_t left = (int64_t)ceil(share * (double)r->s->plan.blocks - 1e-9);
+    for (size_t i = 0; i < r->s->plan.count;) {
+        struct span b = block_at(&r->s->plan, i);
+        left -= r->s->plan.trials[i].cell == cell && attempts(r->s, b) > 1;
+        i += b.count;
+    }
+    return left;
+}
+
+/* Blocks that failed or were disturbed are repeated once, at the end and whole, up to
+ * disturbance.max_repeated of a cell's. */
 static int run_repeats(struct run *r, struct error *err)
 {
     int64_t *left = mem_alloc((r->s->scenario.n_cells + 1) * sizeof *left);
     for (size_t c = 0; c < r->s->scenario.n_cells; c++)
-        left[c] = (r->s->plan.blocks + 3) / 4;
+        left[c] = repeats_left(r, c);
     int rc = 0;
     for (size_t i = 0; i < r->s->plan.count && !rc && !is_over(r);) {
         struct span b = block_at(&r->s->plan, i);
@@ -253,7 +283,8 @@ static bool arm_succeeded(const struct session *s, const struct planned_trial *t
     const struct cell *cell = &s->scenario.cells[t->cell];
     for (size_t i = 0; i < s->records.count; i++) {
         const struct record *r = &s->records.items[i];
-        if (r->outcome == OUTCOME_OK && !r->warmup_block && !strcmp(r->cell, cell->id) &&
+        bool good = r->outcome == OUTCOME_OK || r->outcome == OUTCOME_DISTURBED;
+        if (good && !r->warmup_block && !strcmp(r->cell, cell->id) &&
             !strcmp(r->runtime, cell->runtimes[t->runtime].name))
             return true;
     }
@@ -268,7 +299,7 @@ static bool all_complete(const struct run *r)
     for (size_t i = 0; i < r->s->plan.count;) {
         struct span b = block_at(&r->s->plan, i);
         const struct planned_trial *t = &r->s->plan.trials[i];
-        if (!r->stopped[t->cell] && !t->warmup_block && !is_complete(r->s, b))
+        if (!r->stopped[t->cell] && !t->warmup_block && !is_settled(r->s, b))
             return false;
         i += b.count;
     }

@@ -18,7 +18,7 @@
 struct sample {
     double mono_s, wall_s;
     double busy_s, steal_s;  /* all CPUs, /proc/stat */
-    double psi_cpu_some_s;   /* /proc/pressure/cpu */
+    double psi_some_s[3];    /* /proc/pressure/{cpu,memory,io} */
     double load1;            /* /proc/loadavg */
     double own_s, harness_s; /* CPU time: ended children, this process */
 };
@@ -48,15 +48,18 @@ static void read_stat(struct sample *s)
     s->steal_s = (double)steal / hz;
 }
 
-static void read_psi(struct sample *s)
+static const char *const pressures[] = {"cpu", "memory", "io"};
+
+static double read_psi(const char *what)
 {
     auto_str text = STR_INIT;
-    if (!fs_sys_read("/proc/pressure/cpu", &text) || !str_starts_with(text.data, "some "))
-        return;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/pressure/%s", what);
+    if (!fs_sys_read(path, &text) || !str_starts_with(text.data, "some "))
+        return NAN;
     const char *total = strstr(text.data, "total=");
     unsigned long long us;
-    if (total && sscanf(total, "total=%llu", &us) == 1)
-        s->psi_cpu_some_s = (double)us * 1e-6;
+    return total && sscanf(total, "total=%llu", &us) == 1 ? (double)us * 1e-6 : NAN;
 }
 
 static void read_load(struct sample *s)
@@ -68,15 +71,31 @@ static void read_load(struct sample *s)
     num_parse_f64(text.data, &s->load1);
 }
 
+/* Both clocks at one moment: of a few readings the one that took least, so that being interrupted
+ * between them does not look like a step of the clock. */
+static void read_clocks(struct sample *s)
+{
+    double least = INFINITY;
+    for (int i = 0; i < 5; i++) {
+        struct timespec wall;
+        double before = clock_mono_s();
+        clock_gettime(CLOCK_REALTIME, &wall);
+        double took = clock_mono_s() - before;
+        if (took >= least)
+            continue;
+        least = took;
+        s->mono_s = before + took / 2;
+        s->wall_s = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9;
+    }
+}
+
 static struct sample take(void)
 {
-    struct sample s = {.busy_s = NAN, .steal_s = NAN, .psi_cpu_some_s = NAN, .load1 = NAN};
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    s.mono_s = clock_mono_s();
-    s.wall_s = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9;
+    struct sample s = {.busy_s = NAN, .steal_s = NAN, .load1 = NAN};
+    read_clocks(&s);
     read_stat(&s);
-    read_psi(&s);
+    for (size_t i = 0; i < 3; i++)
+        s.psi_some_s[i] = read_psi(pressures[i]);
     read_load(&s);
     s.own_s = cpu_time_s(RUSAGE_CHILDREN);
     s.harness_s = cpu_time_s(RUSAGE_SELF);
@@ -119,8 +138,11 @@ static void emit(void *state, json_t *into)
     json_put_int(node, "cpus", sysconf(_SC_NPROCESSORS_ONLN));
     put(node, "load1", a->load1, "/proc/loadavg cannot be read");
     put(node, "steal_s", b->steal_s - a->steal_s, "/proc/stat cannot be read");
-    put(node, "psi_cpu_some_s", b->psi_cpu_some_s - a->psi_cpu_some_s,
-        "/proc/pressure/cpu cannot be read");
+    for (size_t i = 0; i < 3; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "psi_%s_some_s", pressures[i]);
+        put(node, key, b->psi_some_s[i] - a->psi_some_s[i], "/proc/pressure cannot be read");
+    }
     put(node, "busy_s", b->busy_s - a->busy_s, "/proc/stat cannot be read");
     json_put_f64(node, "trial_cpu_s", trial);
     json_put_f64(node, "harness_cpu_s", harness);

@@ -116,4 +116,60 @@ fake shifted 0.03 0.004 'name: days' 'sampling: {looks: [6], seed: 4}'
 session 0 "a session with an effect of its own" shifted
 check "sessions that differ among themselves" ncbench merge "${M[@]}" "$S" --allow-different -o "$T/differ"
 match "are told, and their means are the sample" 'of 4 sessions\); the sessions may differ among themselves \(p = [0-9.e-]+\)' "$ERR"
+
+# ---- disturbance: a second load on the machine while one arm runs, from outside of the session
+P=$PWD/$BUILD/payload
+cat >"$T/load.yaml" <<END
+version: 1
+name: load
+baseline: bare
+workload: {exec: ["$P", hello, steps, "4", "0.02", sleep, "0.5", done, "0", exit, "0"], events: required}
+runtimes:
+  - {name: bare, kind: bare}
+  - {name: arm, kind: command, prefix: [sh, -c, "touch $T/go; \"\$\$@\"; rc=\$\$?; rm -f $T/go; exit \$\$rc", sh, "{argv}"]}
+sampling: {looks: [4], discard_first_block: false, warmup: {steps: 1, detect: false}}
+output: {plots: [], report: []}
+limits: {disk_free: 64KiB, max_failures: 1}
+END
+# Burns a CPU while $T/go is there; ends by itself.
+(
+    end=$((SECONDS + 60))
+    until [ -e "$T/stop" ] || [ $SECONDS -ge $end ]; do
+        if [ -e "$T/go" ]; then "$P" spin 0.05; else "$P" sleep 0.02; fi
+    done
+) &
+burner=$!
+unset NCBENCH_WATCH
+check "a session with a load beside one arm" timeout 120 ncbench run "$T/load.yaml" --out "$R" --progress none
+S=$(tail -n 1 "$OUT")
+touch "$T/stop"
+wait $burner
+arm=$(jq -s '[.[] | select(.runtime == "arm")]' "$S/trials.jsonl")
+equal "every trial of that arm is disturbed" "$(jq -c 'map(.outcome) | unique' <<<"$arm")" '["disturbed"]'
+equal "and says by what" "$(jq 'map(.reasons[] | select(test("other processes used .* of the ranks. 1 PU; 5 % are allowed"))) | length == 5' <<<"$arm")" true
+equal "a disturbed trial keeps its numbers" "$(jq 'map(.train.step_time_s.median > 0) | all' <<<"$arm")" true
+equal "one block of four is repeated: a quarter" "$(jq -s '[.[] | select(.attempt > 1) | .block] | unique | length' "$S/trials.jsonl")" 1
+equal "disturbed trials are no failures: the session is complete" "$(jq -r .state "$S/session.json")" complete
+check_rc 7 "the verdict" ncbench compare "$S" --json
+equal "is untrustworthy" "$(jq -r '.comparisons[0].verdict' "$OUT")" untrustworthy
+match "for that reason" 'blocks were disturbed by others' "$OUT"
+equal "the analysis of all blocks stands beside" "$(jq '.comparisons[0].sensitivity.all_blocks[0] > 0' "$OUT")" true
+equal "pressure is recorded" "$(jq -s 'map(.host[0] | has("psi_cpu_some_s") and has("psi_io_some_s")) | all' "$S/trials.jsonl")" true
+busy() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
+a=$(busy)
+sleep 1
+b=$(busy)
+if [ $((b - a)) -le 2 ]; then
+    sed 's/^name: load/name: quiet/' "$T/load.yaml" >"$T/quiet.yaml"
+    check "the same on a quiet machine" timeout 120 ncbench run "$T/quiet.yaml" --out "$R" --progress none
+    S=$(tail -n 1 "$OUT")
+    equal "is not disturbed" "$(jq -r .outcome "$S/trials.jsonl" | sort -u)" ok
+else
+    skip "a quiet machine" "others use the CPUs here"
+fi
+export NCBENCH_WATCH=off
+check "not watched" timeout 120 ncbench run "$T/load.yaml" --out "$R" --progress none
+S=$(tail -n 1 "$OUT")
+equal "nothing is disturbed" "$(jq -r .outcome "$S/trials.jsonl" | sort -u)" ok
+equal "and the record says why" "$(jq -r .disturbance_why "$S/trials.jsonl" | sort -u)" "NCBENCH_WATCH=off: not judged"
 finish
