@@ -268,6 +268,7 @@ static void fill_spec(const json_t *json, struct runtime_spec *spec)
     push_strings(json_object_get(json, "devices"), &spec->devices);
     push_pairs(json_object_get(json, "ulimits"), &spec->ulimits);
     push_strings(json_object_get(json, "options"), &spec->options);
+    push_pairs(json_object_get(json, "annotations"), &spec->annotations);
     push_strings(json_object_get(json, "prefix"), &spec->prefix);
     spec->script = json_incref(json_object_get(json, "script"));
 }
@@ -320,9 +321,25 @@ static bool is_in_error(const struct loader *l, const char *path)
     return false;
 }
 
-/* What the runtime itself says about a spec, on any machine. */
-static void check_spec(struct loader *l, size_t index, size_t arm, const struct runtime_spec *spec)
+/* Not everything of the launch reaches check: who starts it, and what all arms get. */
+static int check_launch(const struct runtime_ops *ops, const struct cell *cell,
+                        const struct runtime_spec *spec, bool in_step, struct error *err)
 {
+    if ((ops->flags & RUNTIME_SRUN) && !in_step) {
+        error_set(err, NCBENCH_EXIT_SCENARIO, "runtime %s: kind %s is a plugin of srun", spec->name,
+                  ops->name);
+        return error_hint(err, "launch: {scheduler: slurm}");
+    }
+    if (runtime_env_check(ops, &cell->env, err) || runtime_env_check(ops, &spec->env, err))
+        return -err->code;
+    return ops->check(spec, &spec->mounts, true, err);
+}
+
+/* What the runtime itself says about a spec, on any machine. */
+static void check_spec(struct loader *l, size_t index, size_t arm, const struct cell *cell,
+                       bool in_step)
+{
+    const struct runtime_spec *spec = &cell->runtimes[arm];
     auto_free char *path = mem_printf("runtimes[%zu]", arm);
     auto_free char *kind_path = mem_printf("runtimes[%zu].kind", arm);
     auto_free char *env_path = mem_printf("runtimes[%zu].env", arm);
@@ -336,20 +353,23 @@ static void check_spec(struct loader *l, size_t index, size_t arm, const struct 
     check_keys(l, bound_at(l, path), ops);
     check_env(l, env_path);
     auto_error struct error err = ERROR_INIT;
-    if (!is_in_error(l, path) && ops->check(spec, &spec->mounts, true, &err))
+    if (!is_in_error(l, path) && check_launch(ops, cell, spec, in_step, &err))
         complain_cell(l, index, path, &err);
 }
 
-static void fill_runtimes(struct loader *l, const struct scenario *s, const json_t *list,
+static void fill_runtimes(struct loader *l, const struct scenario *s, const json_t *doc,
                           size_t index, struct cell *cell)
 {
+    const json_t *list = json_object_get(doc, "runtimes");
+    const char *scheduler = json_read_str(doc, "launch.scheduler");
+    bool in_step = scheduler && !strcmp(scheduler, "slurm");
     size_t given = json_array_size(list);
     cell->runtimes = mem_zalloc(s->n_runtimes + given + 1, sizeof *cell->runtimes);
     for (size_t arm = 0; arm < given && arm < s->n_runtimes; arm++) {
         const json_t *json = json_array_get(list, arm);
         fill_spec(json, &cell->runtimes[arm]);
         fill_mounts(l, arm, json, &cell->runtimes[arm].mounts);
-        check_spec(l, index, arm, &cell->runtimes[arm]);
+        check_spec(l, index, arm, cell, in_step);
     }
     if (s->control < 0 || s->baseline >= given)
         return;
@@ -375,7 +395,7 @@ bool cell_fill(struct loader *l, const struct scenario *s, const json_t *doc, si
         json_object_set_new(cell->values, l->scope.axes[i].name, value_to_json(&values[i]));
     fill_launch(json_object_get(doc, "launch"), cell);
     fill_workload(l, s, json_object_get(doc, "workload"), index, cell);
-    fill_runtimes(l, s, json_object_get(doc, "runtimes"), index, cell);
+    fill_runtimes(l, s, doc, index, cell);
     return l->diags.count + l->diags.dropped == errors;
 }
 

@@ -9,6 +9,11 @@ extern const struct runtime_ops runtime_podman;
 extern const struct runtime_ops runtime_docker;
 extern const struct runtime_ops runtime_charliecloud;
 extern const struct runtime_ops runtime_crun;
+extern const struct runtime_ops runtime_enroot;
+extern const struct runtime_ops runtime_apptainer;
+extern const struct runtime_ops runtime_pyxis;
+extern const struct runtime_ops runtime_cscs_ce;
+extern const struct runtime_ops runtime_skybox;
 extern const struct runtime_ops runtime_command;
 extern const struct runtime_ops runtime_fake;
 /* Compiled and tested so that it cannot rot, but no kind of a scenario. */

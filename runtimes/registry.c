@@ -6,8 +6,19 @@
 #include <string.h>
 
 const struct runtime_ops *const runtime_registry[] = {
-    &runtime_bare, &runtime_podman,  &runtime_docker, &runtime_charliecloud,
-    &runtime_crun, &runtime_command, &runtime_fake,   NULL,
+    &runtime_bare,
+    &runtime_podman,
+    &runtime_docker,
+    &runtime_charliecloud,
+    &runtime_crun,
+    &runtime_apptainer,
+    &runtime_enroot,
+    &runtime_pyxis,
+    &runtime_cscs_ce,
+    &runtime_skybox,
+    &runtime_command,
+    &runtime_fake,
+    NULL,
 };
 
 const struct runtime_ops *runtime_find(const char *kind)
@@ -81,6 +92,7 @@ void runtime_spec_release(struct runtime_spec *spec)
     strv_release(&spec->devices);
     strv_release(&spec->ulimits);
     strv_release(&spec->options);
+    strv_release(&spec->annotations);
     strv_release(&spec->prefix);
     json_decref(spec->script);
     spec->script = NULL;

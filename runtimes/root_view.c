@@ -154,8 +154,23 @@ static int open_inside(int root, const char *path, uint64_t flags)
     return (int)syscall(SYS_openat2, root, path, &how, sizeof how);
 }
 
-/* Make one component of the path if it is not there. */
-static int make_component(int root, const char *path, bool directory)
+enum { LINKS_MAX = 16 };
+static int make_point(int root, const char *target, bool directory, int links);
+
+/* What the link at `path` names, seen from the root; NULL: it is none. Caller frees. */
+static char *linked_path(int at, const char *parent, const char *name)
+{
+    char text[4096];
+    ssize_t n = readlinkat(at, name, text, sizeof text - 1);
+    if (n <= 0)
+        return NULL;
+    text[n] = '\0';
+    return *text == '/' ? mem_strdup(text) : mem_printf("%s%s", parent, text);
+}
+
+/* Make one component of the path if it is not there; one that is a link to nothing is made where it
+ * points to. */
+static int make_component(int root, const char *path, bool directory, int links)
 {
     auto_close int there = open_inside(root, path, O_PATH);
     if (there >= 0)
@@ -165,13 +180,16 @@ static int make_component(int root, const char *path, bool directory)
     auto_close int at = open_inside(root, *parent ? parent : "/", O_PATH | O_DIRECTORY);
     if (at < 0)
         return -1;
+    auto_free char *linked = linked_path(at, parent, name);
+    if (linked)
+        return links < LINKS_MAX ? make_point(root, linked, directory, links + 1) : -1;
     if (directory)
         return mkdirat(at, name, 0755) && errno != EEXIST ? -1 : 0;
     auto_close int fd = openat(at, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     return fd < 0 ? -1 : 0;
 }
 
-static int make_point(int root, const char *target, bool directory)
+static int make_point(int root, const char *target, bool directory, int links)
 {
     auto_free char *path = mem_strdup(target);
     size_t n = strlen(path);
@@ -179,12 +197,12 @@ static int make_point(int root, const char *target, bool directory)
         path[--n] = '\0';
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        int failed = make_component(root, path, true);
+        int failed = make_component(root, path, true, links);
         *slash = '/';
         if (failed)
             return -1;
     }
-    return make_component(root, path, directory);
+    return make_component(root, path, directory, links);
 }
 
 int root_view_mount_point(const char *root, const char *target, bool directory, struct error *err)
@@ -192,7 +210,7 @@ int root_view_mount_point(const char *root, const char *target, bool directory, 
     auto_close int fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_errno(err, NCBENCH_EXIT_ENVIRONMENT, errno, "root file system %s", root);
-    if (make_point(fd, target, directory))
+    if (make_point(fd, target, directory, 0))
         return error_errno(err, NCBENCH_EXIT_ENVIRONMENT, errno, "cannot make mount point %s in %s",
                            target, root);
     return 0;

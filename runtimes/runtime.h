@@ -46,17 +46,18 @@ struct runtime_spec {
     char *rootfs;   /* podman: a directory as root file system; "/" is the host's own */
     char *nanochat; /* where our program lies inside; see runtime_nanochat_path */
     struct mounts mounts;
-    struct strv env;        /* "NAME=value", wins over workload.env */
-    struct strv differs;    /* items of the comparison that are meant to differ */
-    struct strv devices;    /* "/dev/x", CDI names */
-    struct strv ulimits;    /* "memlock=unlimited", "nofile=4096:4096" */
-    struct strv options;    /* extra arguments for the runtime, before the image */
-    char *ipc;              /* "host" (default) | "private" */
-    char *network;          /* "host" (default) | "none" */
-    char *userns;           /* "keep-id" …; NULL: the runtime's default */
-    char *cpuset;           /* "0-3"; NULL: the host's */
-    int64_t shm_size_bytes; /* 0: the host's */
-    int64_t memory_bytes;   /* 0: no limit */
+    struct strv env;         /* "NAME=value", wins over workload.env */
+    struct strv differs;     /* items of the comparison that are meant to differ */
+    struct strv devices;     /* "/dev/x", CDI names */
+    struct strv ulimits;     /* "memlock=unlimited", "nofile=4096:4096" */
+    struct strv options;     /* extra arguments for the runtime, before the image */
+    struct strv annotations; /* "name=value", of an EDF */
+    char *ipc;               /* "host" (default) | "private" */
+    char *network;           /* "host" (default) | "none" */
+    char *userns;            /* "keep-id" …; NULL: the runtime's default */
+    char *cpuset;            /* "0-3"; NULL: the host's */
+    int64_t shm_size_bytes;  /* 0: the host's */
+    int64_t memory_bytes;    /* 0: no limit */
     struct strv prefix; /* command: argv template; "{argv}" is replaced by the workload's argv */
     json_t *script;     /* fake: scripted response */
 };

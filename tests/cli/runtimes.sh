@@ -26,7 +26,7 @@ runtimes:
   - {name: bare, kind: bare}
   - name: arm
     kind: $2
-    rootfs: $T/root
+    $root
     mounts: [{source: $payload, target: $payload}${4:-}]
 ${EXTRA:-}
 launch: {bind: none}
@@ -48,6 +48,7 @@ processes_left() { grep -zl "^NCBENCH_TRIAL_DIR=$T/results/" /proc/[0-9]*/enviro
 containers_left() {
     case $1 in
         docker) docker ps --all --format '{{.Names}}' | grep '^ncbench-c00.b00.arm' ;;
+        enroot) enroot list | grep '^ncbench-' ;;
         crun) find "$S/crun/state" "$S/crun/bundles" -name 'ncbench-*' 2>/dev/null ;;
     esac
 }
@@ -138,6 +139,8 @@ allocation() { # KIND: the host's limits and shared memory
 conforms() { # KIND OWN-VARIABLES MOUNT-NAMES…
     local kind=$1 own=$2
     shift 2
+    root="rootfs: $T/root"
+    case $kind in enroot) root="image: $T/root.sqsh" ;; esac
     if ! ncbench doctor --runtime "$kind" >"$OUT" 2>&1; then
         skip "$kind" "$(grep "^FAIL *$kind" "$OUT" | sed 's/^FAIL *[^ ]* *//')"
         return
@@ -150,9 +153,20 @@ conforms() { # KIND OWN-VARIABLES MOUNT-NAMES…
 }
 
 conforms crun '-' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
+root="rootfs: $T/root"
 scenario "$T/colon.yaml" charliecloud "[/bin/true]" ", {source: /tmp, target: '/a:b'}"
 check_rc 3 "charliecloud: a colon in a mount path cannot be expressed" ncbench check --portable "$T/colon.yaml"
 match "charliecloud: and says so" 'cannot mount a path containing ":"' "$ERR"
 conforms charliecloud 'CH_RUNNING' "my run" "tab	here" 'foo,bar' 'back\slash' 'üml'
 conforms docker 'HOSTNAME|HOME|PATH' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
+if command -v enroot >/dev/null && command -v mksquashfs >/dev/null; then
+    mkdir "$T/squash"
+    cp -a "$T/root/." "$T/squash"
+    cp "$(command -v busybox)" "$T/squash/bin/sh" # enroot starts every program by a shell
+    mkdir -p "$T/squash"/{dev,proc,sys,tmp,etc,root,run}
+    mksquashfs "$T/squash" "$T/root.sqsh" -quiet -no-progress >/dev/null
+fi
+conforms enroot 'TERM|SHELL|PWD|USER|LOGNAME' "my run" "tab	here" 'foo,bar' 'back\slash' 'üml'
+conforms apptainer 'APPTAINER_.*|SINGULARITY_.*|PS1|PROMPT_COMMAND|PWD|HOME' \
+    "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
 finish

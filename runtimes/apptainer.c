@@ -1,0 +1,168 @@
+/* apptainer: a SIF or squashfs file, or a directory. It becomes the program, so that signals go
+ * straight to it and there is nothing to clean up.
+ *
+ * --cleanenv keeps the host's variables out; ours go in as APPTAINERENV_NAME in its environment,
+ * which carries every byte when --no-eval keeps a shell from reading them. Two it treats its own
+ * way: HOME is the account's, and "/.singularity.d/libs" is appended to LD_LIBRARY_PATH. Options
+ * behind the image would be the command, so they all stand before it. */
+#include "runtimes/adapters_priv.h"
+#include "runtimes/client.h"
+#include "runtimes/host.h"
+#include "runtimes/messages.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/mem.h"
+
+#include <string.h>
+
+static const char *const keys[] = {"image", "rootfs", "nanochat", "mounts", "options", NULL};
+
+static const char *source_of(const struct runtime_spec *spec)
+{
+    return client_given(spec->rootfs) ? spec->rootfs : spec->image;
+}
+
+static void probe(struct runtime_probe *out)
+{
+    out->versions = json_object();
+    auto_free char *program = client_find("apptainer");
+    auto_free char *version = program ? client_version(program) : NULL;
+    out->available = version != NULL;
+    if (version)
+        json_put_str(out->versions, "apptainer", version);
+    else
+        out->why = mem_strdup(program ? "apptainer --version failed"
+                                      : "apptainer not found on PATH; Debian has it in sid alone");
+}
+
+static int check_spec(const struct runtime_spec *spec, const struct mounts *mounts,
+                      struct error *err)
+{
+    const int code = NCBENCH_EXIT_SCENARIO;
+    if (client_given(spec->image) == client_given(spec->rootfs))
+        return error_set(err, code, "runtime %s: expected either image or rootfs", spec->name);
+    const char *source = source_of(spec);
+    if (*source != '/' || !source[1])
+        return error_set(err, code, "runtime %s: \"%s\": expected an absolute path other than /",
+                         spec->name, source);
+    if (strv_env_get(&spec->env, "HOME"))
+        return error_set(err, code, "runtime %s cannot pass variable HOME: it sets it itself",
+                         spec->kind);
+    for (size_t i = 0; i < mounts->count; i++)
+        if (strstr(mounts->items[i].source, "\r\n") || strstr(mounts->items[i].target, "\r\n"))
+            return error_set(err, code, "runtime apptainer cannot mount a path containing CR LF");
+    return 0;
+}
+
+static int check_host(const struct runtime_spec *spec, struct error *err)
+{
+    const int code = NCBENCH_EXIT_ENVIRONMENT;
+    const char *source = source_of(spec);
+    if (client_given(spec->rootfs) ? !fs_is_dir(source) : !fs_exists(source) || fs_is_dir(source))
+        return error_set(err, code, "runtime %s: %s %s is no %s", spec->name,
+                         client_given(spec->rootfs) ? "rootfs" : "image", source,
+                         client_given(spec->rootfs) ? "directory" : "file");
+    /* It would do nothing, without a word. */
+    if (strv_contains(&spec->options, "--nv") && !fs_exists("/dev/nvidiactl"))
+        return error_set(err, code, "runtime %s: option --nv, but /dev/nvidiactl does not exist",
+                         spec->name);
+    auto_free char *program = client_find("apptainer");
+    if (program)
+        return 0;
+    return error_set(err, code, "runtime %s: apptainer not found on PATH", spec->name);
+}
+
+static int check(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,
+                 struct error *err)
+{
+    if (check_spec(spec, mounts, err) || mounts_check(mounts, spec->kind, false, portable, err))
+        return -err->code;
+    return portable ? 0 : check_host(spec, err);
+}
+
+static void client_env(const struct runtime_launch *launch, struct strv *env)
+{
+    static const char *const names[] = {"PATH",
+                                        "HOME",
+                                        "USER",
+                                        "XDG_RUNTIME_DIR",
+                                        "TMPDIR",
+                                        "APPTAINER_TMPDIR",
+                                        "APPTAINER_CACHEDIR",
+                                        "APPTAINER_CONFIGDIR",
+                                        NULL};
+    client_copy_env(names, env);
+    for (size_t i = 0; i < launch->env->count; i++)
+        if (!str_starts_with(launch->env->items[i], "HOME="))
+            strv_pushf(env, "APPTAINERENV_%s", launch->env->items[i]);
+    strv_env_set(env, ENV_TRIAL_ID, launch->trial_id);
+}
+
+static int make_argv(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
+                     struct error *err)
+{
+    (void)err;
+    client_words(argv, "apptainer --quiet exec --cleanenv --no-eval --no-home --no-mount=cwd");
+    if (host_uid() == 0) /* else it asks for capabilities that root may not have */
+        strv_push(argv, "--no-privs");
+    for (size_t i = 0; i < launch->mounts->count; i++) {
+        auto_str text = STR_INIT;
+        str_append(&text, "--mount=");
+        mount_append_csv(&text, &launch->mounts->items[i]);
+        strv_push(argv, text.data);
+    }
+    if (client_given(launch->cwd))
+        strv_pushf(argv, "--pwd=%s", launch->cwd);
+    strv_extend(argv, &launch->spec->options);
+    strv_push(argv, source_of(launch->spec));
+    strv_extend(argv, launch->argv);
+    client_env(launch, env);
+    return 0;
+}
+
+static enum outcome classify(const struct runtime_evidence *evidence, struct str *reason)
+{
+    static const char *const markers[] = {"FATAL:", "ERROR", NULL};
+    static const struct message_rule rules[] = {
+        {0, "error while loading shared libraries", NULL, OUTCOME_RUNTIME_FAILED},
+        {255, "FATAL:", "executable file not found", OUTCOME_NOT_FOUND},
+        {255, "FATAL:", "could not open image", OUTCOME_UNAVAILABLE},
+        {255, "FATAL:", "mount source", OUTCOME_RUNTIME_FAILED},
+        {255, "FATAL:", "xec format error", OUTCOME_NOT_EXECUTABLE},
+        {255, "FATAL:", "ermission denied", OUTCOME_NOT_EXECUTABLE},
+        {255, "FATAL:", "o such file", OUTCOME_NOT_FOUND},
+        {1, "unknown flag", NULL, OUTCOME_UNAVAILABLE},
+        {0, NULL, NULL, OUTCOME_COUNT},
+    };
+    return messages_classify(rules, markers, evidence, reason);
+}
+
+static void describe(const struct runtime_spec *spec, const char *session_dir, json_t *obj)
+{
+    (void)session_dir;
+    auto_free char *program = client_find("apptainer");
+    auto_free char *version = program ? client_version(program) : NULL;
+    if (version)
+        json_put_str(obj, "apptainer", version);
+    else
+        json_put_null(obj, "apptainer", "it did not tell");
+    client_put_sha256(obj, "apptainer_conf_sha256", "/etc/apptainer/apptainer.conf");
+    json_put_str(obj, "image_fs", fs_type_name(source_of(spec)));
+    if (client_given(spec->rootfs))
+        json_put_str(obj, "rootfs", spec->rootfs);
+    else
+        client_put_image_file(obj, spec->image);
+}
+
+const struct runtime_ops runtime_apptainer = {
+    .name = "apptainer",
+    .summary = "apptainer, on a SIF, a squashfs or a directory",
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER,
+    .keys = keys,
+    .probe = probe,
+    .check = check,
+    .argv = make_argv,
+    .classify = classify,
+    .describe = describe,
+};

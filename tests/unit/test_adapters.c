@@ -1,0 +1,644 @@
+/* The runtimes beyond bare and podman, without any of them: golden argument vectors, what cannot be
+ * expressed, and tables of their own messages as they were seen. */
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/mem.h"
+#include "runtimes/adapters_priv.h"
+#include "runtimes/client.h"
+#include "runtimes/edf.h"
+#include "runtimes/lock.h"
+#include "runtimes/oci_bundle.h"
+#include "runtimes/root_view.h"
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EXITED(code) ((code) << 8)
+
+static void use_machine(const char *name)
+{
+    auto_free char *path = mem_printf("fsroot/%s", name);
+    setenv(ENV_FSROOT, unit_fixture(path), 1);
+}
+
+struct bench {
+    struct runtime_spec spec;
+    struct mounts mounts;
+    struct strv argv, env;
+    struct runtime_launch launch;
+};
+
+/* A launch with the usual mounts and a variable of every kind that the runtime can pass. */
+static void bench_init(struct bench *b, const char *kind)
+{
+    memset(b, 0, sizeof *b);
+    use_machine("hybrid");
+    b->spec.name = mem_strdup("arm");
+    b->spec.kind = mem_strdup(kind);
+    strv_push(&b->argv, "/usr/local/bin/nanochat");
+    strv_push(&b->argv, "info");
+    strv_push(&b->env, "HOME=/home/u");
+    strv_push(&b->env, "OMP_NUM_THREADS=1");
+    strv_push(&b->env, "A=b=\"c d\" $X");
+    mounts_add(&b->mounts, "/s/trials/t", "/s/trials/t", false);
+    mounts_add(&b->mounts, "/data/in put", "/in", true);
+    b->launch = (struct runtime_launch){
+        .spec = &b->spec,
+        .trial_id = "c00.b01.arm",
+        .trial_dir = "/s/trials/t",
+        .session_dir = "/s",
+        .argv = &b->argv,
+        .env = &b->env,
+        .mounts = &b->mounts,
+        .cwd = "/s/trials/t",
+    };
+}
+
+static void bench_release(struct bench *b)
+{
+    runtime_spec_release(&b->spec);
+    mounts_release(&b->mounts);
+    strv_release(&b->argv);
+    strv_release(&b->env);
+    unsetenv(ENV_FSROOT);
+}
+
+/* argv, an element a line; env of the started process into env where given. */
+static char *golden(struct bench *b, struct strv *env)
+{
+    auto_strv argv = STRV_INIT, ignored = STRV_INIT;
+    auto_error struct error err = ERROR_INIT;
+    auto_str text = STR_INIT;
+    CU_ASSERT_EQUAL(runtime_find(b->spec.kind)->argv(&b->launch, &argv, env ? env : &ignored, &err),
+                    0);
+    for (size_t i = 0; i < argv.count; i++)
+        str_appendf(&text, "%s\n", argv.items[i]);
+    return str_steal(&text);
+}
+
+static void refuses(struct bench *b, const char *fragment)
+{
+    auto_error struct error err = ERROR_INIT;
+    const struct runtime_ops *ops = runtime_find(b->spec.kind);
+    CU_ASSERT_EQUAL(ops->check(&b->spec, &b->mounts, true, &err), -NCBENCH_EXIT_SCENARIO);
+    bool found = err.message && strstr(err.message, fragment);
+    CU_ASSERT(found);
+    if (!found)
+        printf("  message: %s\n  expected: %s\n", err.message ? err.message : "(none)", fragment);
+}
+
+static void accepts(struct bench *b)
+{
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(runtime_find(b->spec.kind)->check(&b->spec, &b->mounts, true, &err), 0);
+    CU_ASSERT_STR(err.message, NULL);
+}
+
+/* What argv itself must refuse: the trial's own mounts and variables are seen by no check. */
+static void argv_refuses(struct bench *b, const char *fragment)
+{
+    auto_strv argv = STRV_INIT, env = STRV_INIT;
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(runtime_find(b->spec.kind)->argv(&b->launch, &argv, &env, &err),
+                    -NCBENCH_EXIT_SCENARIO);
+    CU_ASSERT_PTR_NOT_NULL(err.message);
+    CU_ASSERT(err.message && strstr(err.message, fragment));
+}
+
+static void set(char **field, const char *value)
+{
+    free(*field);
+    *field = mem_strdup(value);
+}
+
+/* ---- docker ---------------------------------------------------------------------------------- */
+static void docker(void)
+{
+    struct bench b;
+    bench_init(&b, "docker");
+    set(&b.spec.image, "localhost/x:1");
+    set(&b.spec.cpuset, "0-3");
+    b.spec.shm_size_bytes = 1 << 30;
+    b.spec.memory_bytes = 1 << 20;
+    strv_push(&b.spec.ulimits, "memlock=unlimited");
+    strv_push(&b.spec.devices, "/dev/null");
+    auto_free char *text = golden(&b, NULL);
+    CU_ASSERT_STR(text, "docker\nrun\n--rm\n--init\n--name=ncbench-c00.b01.arm-00af5313\n"
+                        "--pull=never\n--network=host\n--ipc=private\n--shm-size=1073741824b\n"
+                        "--cpuset-cpus=0-3\n--memory=1048576b\n--ulimit=memlock=-1:-1\n"
+                        "--env=HOME=/home/u\n--env=OMP_NUM_THREADS=1\n--env=A=b=\"c d\" $X\n"
+                        "--mount=type=bind,source=/s/trials/t,target=/s/trials/t\n"
+                        "--mount=type=bind,source=/data/in put,target=/in,readonly\n"
+                        "--device=/dev/null\n--workdir=/s/trials/t\n--entrypoint=\n"
+                        "localhost/x:1\n/usr/local/bin/nanochat\ninfo\n");
+    accepts(&b);
+    set(&b.spec.image, "/x.tar");
+    refuses(&b, "expected a reference in docker's store");
+    set(&b.spec.image, "");
+    set(&b.spec.rootfs, "/");
+    refuses(&b, "other than /");
+    set(&b.spec.rootfs, "/r");
+    auto_free char *import = golden(&b, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(import, "\nlocalhost/ncbench/import-"));
+    strv_push(&b.spec.options, "-v/a:/b");
+    refuses(&b, "docker creates an absent source");
+    bench_release(&b);
+
+    bench_init(&b, "docker"); /* not as root: files of the trial stay the user's */
+    use_machine("v2-user");
+    set(&b.spec.image, "x:1");
+    auto_free char *user = golden(&b, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(user, "\n--user=1000:1000\n"));
+    bench_release(&b);
+}
+
+/* ---- charliecloud ---------------------------------------------------------------------------- */
+static void charliecloud(void)
+{
+    struct bench b;
+    bench_init(&b, "charliecloud");
+    set(&b.spec.rootfs, "/r");
+    auto_strv env = STRV_INIT;
+    auto_free char *text = golden(&b, &env);
+    CU_ASSERT_STR(text, "ch-run\n--bind=/s/trials/t:/s/trials/t\n--bind=/data/in put:/in\n"
+                        "--cd=/s/trials/t\n--unset-env=USER\n/s/charliecloud/6588117f7b51/root\n"
+                        "--\n/usr/local/bin/nanochat\ninfo\n");
+    CU_ASSERT_EQUAL(env.count, b.env.count + 1); /* USER is taken out again */
+    refuses(&b, "cannot mount /data/in put read-only");
+    b.mounts.items[1].read_only = false;
+    accepts(&b);
+    strv_push(&b.env, "USER=me");
+    auto_free char *user = golden(&b, NULL);
+    CU_ASSERT_PTR_NULL(strstr(user, "--unset-env"));
+    set(&b.mounts.items[1].source, "/a:b");
+    refuses(&b, "cannot mount a path containing \":\"");
+    argv_refuses(&b, "its path contains \":\"");
+    set(&b.mounts.items[1].source, "/a");
+    strv_push(&b.spec.options, "--write");
+    refuses(&b, "option --write is not allowed");
+    strv_clear(&b.spec.options);
+    set(&b.spec.rootfs, "/");
+    refuses(&b, "other than /");
+    set(&b.spec.rootfs, "");
+    set(&b.spec.image, "/x.img");
+    refuses(&b, "expected a .sqsh, .sqfs or .tar file");
+    set(&b.spec.image, "/x.sqfs");
+    accepts(&b);
+    bench_release(&b);
+}
+
+/* ---- crun ------------------------------------------------------------------------------------ */
+static void crun_argv(void)
+{
+    struct bench b;
+    bench_init(&b, "crun");
+    set(&b.spec.rootfs, "/r");
+    auto_free char *hybrid = golden(&b, NULL);
+    CU_ASSERT_STR(hybrid, "runc\n--root\n/s/crun/state\nrun\n--bundle\n"
+                          "/s/crun/bundles/ncbench-c00.b01.arm-00af5313\n"
+                          "ncbench-c00.b01.arm-00af5313\n");
+    use_machine("v2-root");
+    auto_free char *v2 = golden(&b, NULL);
+    CU_ASSERT_STR(v2, "crun\n--root\n/s/crun/state\n--cgroup-manager=disabled\nrun\n--bundle\n"
+                      "/s/crun/bundles/ncbench-c00.b01.arm-00af5313\n"
+                      "ncbench-c00.b01.arm-00af5313\n");
+    accepts(&b);
+    strv_push(&b.spec.devices, "nvidia.com/gpu=all");
+    refuses(&b, "expected the path of a device node");
+    bench_release(&b);
+}
+
+static const json_t *mount_at(const json_t *config, const char *target)
+{
+    size_t i;
+    json_t *m, *found = NULL;
+    json_array_foreach(json_object_get(config, "mounts"), i, m)
+    {
+        if (!strcmp(json_string_value(json_object_get(m, "destination")), target))
+            found = m;
+    }
+    return found;
+}
+
+static void crun_config(void)
+{
+    struct bench b;
+    bench_init(&b, "crun");
+    set(&b.spec.ipc, "private");
+    b.spec.shm_size_bytes = 12345678;
+    strv_push(&b.spec.ulimits, "memlock=unlimited");
+    strv_push(&b.spec.devices, "/dev/null");
+    strv_push(&b.env, "NL=a\nb");
+    auto_json *c = NULL;
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(oci_bundle_config(&b.launch, "/view", &c, &err), 0);
+    CU_ASSERT_STR(json_read_str(c, "root.path"), "/view");
+    CU_ASSERT_STR(json_read_str(c, "process.cwd"), "/s/trials/t");
+    CU_ASSERT_EQUAL(json_array_size(json_at(c, "process.env")), 4);
+    CU_ASSERT_STR(json_string_value(json_array_get(json_at(c, "process.env"), 3)), "NL=a\nb");
+    CU_ASSERT_STR(json_read_str(mount_at(c, "/dev/shm"), "type"), "tmpfs");
+    CU_ASSERT_STR(json_read_str(mount_at(c, "/in"), "source"), "/data/in put");
+    auto_free char *options = json_dumps(json_object_get(mount_at(c, "/in"), "options"), 0);
+    CU_ASSERT_STR(options, "[\"rbind\", \"ro\"]");
+    CU_ASSERT_EQUAL(json_array_size(json_at(c, "linux.namespaces")), 3); /* and ipc */
+    CU_ASSERT_PTR_NOT_NULL(json_at(c, "linux.resources"));
+    CU_ASSERT_PTR_NULL(json_at(c, "linux.uidMappings"));
+    auto_free char *dir = unit_tmpdir();
+    auto_free char *path = mem_printf("%s/config.json", dir);
+    auto_str text = STR_INIT;
+    CU_ASSERT_EQUAL(oci_bundle_write(&b.launch, "/view", path, &err), 0);
+    CU_ASSERT_EQUAL(fs_read_file(path, &text, 1, &err), 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "\"hard\": 18446744073709551615"));
+    CU_ASSERT_PTR_NULL(strstr(text.data, OCI_BUNDLE_UNLIMITED));
+    /* By an ordinary user: a user namespace, no devices cgroup. */
+    auto_json *user = NULL;
+    use_machine("v2-user");
+    CU_ASSERT_EQUAL(oci_bundle_config(&b.launch, "/view", &user, &err), 0);
+    CU_ASSERT_PTR_NOT_NULL(json_at(user, "linux.uidMappings"));
+    CU_ASSERT_PTR_NULL(json_at(user, "linux.resources"));
+    bench_release(&b);
+}
+
+/* ---- apptainer ------------------------------------------------------------------------------- */
+static void apptainer(void)
+{
+    struct bench b;
+    bench_init(&b, "apptainer");
+    set(&b.spec.image, "/x.sif");
+    strv_push(&b.spec.options, "--writable-tmpfs");
+    strv_push(&b.env, "NL=a\nb");
+    auto_strv env = STRV_INIT;
+    auto_free char *text = golden(&b, &env);
+    CU_ASSERT_STR(text,
+                  "apptainer\n--quiet\nexec\n--cleanenv\n--no-eval\n--no-home\n--no-mount=cwd\n"
+                  "--no-privs\n--mount=type=bind,source=/s/trials/t,target=/s/trials/t\n"
+                  "--mount=type=bind,source=/data/in put,target=/in,readonly\n"
+                  "--pwd=/s/trials/t\n--writable-tmpfs\n/x.sif\n/usr/local/bin/nanochat\ninfo\n");
+    CU_ASSERT(strv_contains(&env, "APPTAINERENV_NL=a\nb"));
+    CU_ASSERT(!strv_contains(&env, "APPTAINERENV_HOME=/home/u"));
+    accepts(&b);
+    strv_push(&b.spec.env, "HOME=/x");
+    refuses(&b, "cannot pass variable HOME");
+    bench_release(&b);
+}
+
+/* ---- enroot ---------------------------------------------------------------------------------- */
+static void enroot(void)
+{
+    struct bench b;
+    bench_init(&b, "enroot");
+    set(&b.spec.image, "/x.sqsh");
+    strv_push(&b.env, "NL=a\nb"); /* by the script alone */
+    set(&b.mounts.items[1].target, "/back\\slash");
+    auto_free char *text = golden(&b, NULL);
+    auto_free char *name = client_session_name("ncbench", "/s", "/x.sqsh");
+    auto_free char *want = mem_printf(
+        "enroot\nstart\n--rc=/s/trials/t/enroot.c00.b01.arm.rc\n"
+        "--mount=/s/trials/t:/s/trials/t:none:x-create=auto,rbind,rw\n"
+        "--mount=/data/in\\040put:/back\\134slash:none:x-create=auto,rbind,ro\n"
+        "--env=OMP_NUM_THREADS=1\n--env=A=b=\"c d\" $X\n%s\n/usr/local/bin/nanochat\ninfo\n",
+        name);
+    CU_ASSERT_STR(text, want);
+    accepts(&b);
+    strv_push(&b.spec.env, "a.b=1");
+    refuses(&b, "cannot pass variable a.b");
+    strv_clear(&b.spec.env);
+    set(&b.mounts.items[1].target, "/a:b");
+    refuses(&b, "cannot mount a path containing \":\"");
+    argv_refuses(&b, "cannot mount a path containing \":\"");
+    set(&b.spec.image, "docker://x");
+    refuses(&b, "expected the absolute path of a squashfs");
+    bench_release(&b);
+}
+
+static void enroot_script(void)
+{
+    struct bench b;
+    bench_init(&b, "enroot");
+    auto_free char *dir = unit_tmpdir();
+    set(&b.spec.image, "/x.sqsh");
+    strv_clear(&b.env);
+    strv_push(&b.env, "NL=a\nb");
+    strv_push(&b.env, "Q='\"$(id)`");
+    b.launch.trial_dir = b.launch.cwd = dir;
+    auto_error struct error err = ERROR_INIT;
+    auto_str text = STR_INIT;
+    CU_ASSERT_EQUAL(runtime_enroot.create(&b.launch, &err), 0);
+    auto_free char *path = mem_printf("%s/enroot.c00.b01.arm.rc", dir);
+    CU_ASSERT_EQUAL(fs_read_file(path, &text, 1, &err), 0);
+    auto_free char *want = mem_printf("# Written by ncbench: the environment, the directory, the "
+                                      "program.\nexport NL='a\nb'\nexport Q=''\\''\"$(id)`'\n"
+                                      "cd '%s' || exit 1\nunset SHLVL OLDPWD\nexec \"$@\"\n",
+                                      dir);
+    CU_ASSERT_STR(text.data, want);
+    bench_release(&b);
+}
+
+/* ---- pyxis ----------------------------------------------------------------------------------- */
+static void pyxis_argv(void)
+{
+    struct bench b;
+    bench_init(&b, "pyxis");
+    set(&b.spec.image, "/x.sqsh");
+    auto_strv env = STRV_INIT;
+    auto_free char *text = golden(&b, &env);
+    CU_ASSERT_STR(text, "--container-image=/x.sqsh\n"
+                        "--container-mounts=/s/trials/t:/s/trials/t:x-create=auto+rbind,"
+                        "/data/in put:/in:x-create=auto+rbind+ro\n"
+                        "--container-workdir=/s/trials/t\n"
+                        "--container-env=OMP_NUM_THREADS,A\n--container-readonly\n"
+                        "--no-container-mount-home\n--no-container-remap-root\n"
+                        "--no-container-entrypoint\n");
+    CU_ASSERT_EQUAL(env.count, b.env.count);
+    CU_ASSERT(runtime_find("pyxis")->flags & RUNTIME_SRUN);
+    /* A mount makes HOME's directory, and an option takes the place of ours. */
+    mounts_add(&b.mounts, "/home/u/.cache", "/home/u/.cache", false);
+    strv_push(&b.spec.options, "--container-writable");
+    auto_free char *more = golden(&b, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(more, "\n--container-env=HOME,OMP_NUM_THREADS,A\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(more, "\n--container-writable\n"));
+    CU_ASSERT_PTR_NULL(strstr(more, "--container-readonly"));
+    bench_release(&b);
+}
+
+static void pyxis_check(void)
+{
+    struct bench b;
+    bench_init(&b, "pyxis");
+    static const char *const good[] = {"/x.sqsh", "ubuntu:24.04", "me@reg.io:5000#a/b:1", NULL};
+    static const char *const bad[] = {"x.sqsh", "./x.sqsh", "../x", "a b", NULL};
+    for (const char *const *image = good; *image; image++) {
+        set(&b.spec.image, *image);
+        accepts(&b);
+    }
+    for (const char *const *image = bad; *image; image++) {
+        set(&b.spec.image, *image);
+        refuses(&b, "expected the absolute path of a squashfs");
+    }
+    set(&b.spec.image, "/x.sqsh");
+    static const char *const paths[] = {"/a:b", "/a,b", "/a\nb", "/$a", "/a\"", "/`a`", NULL};
+    for (const char *const *path = paths; *path; path++) {
+        set(&b.mounts.items[1].target, *path);
+        refuses(&b, "cannot mount a path containing");
+        argv_refuses(&b, "cannot mount a path containing");
+    }
+    set(&b.mounts.items[1].target, "/a b");
+    strv_push(&b.env, "NL=a\nb");
+    argv_refuses(&b, "cannot pass variable NL: its value holds a newline");
+    strv_push(&b.spec.options, "--container-env=X");
+    refuses(&b, "option --container-env=X is not allowed");
+    bench_release(&b);
+}
+
+/* ---- the EDF --------------------------------------------------------------------------------- */
+static void edf(void)
+{
+    struct bench b;
+    bench_init(&b, "cscs-ce");
+    set(&b.spec.image, "/x.sqsh");
+    strv_push(&b.env, "T=a\tb\\c ${V} $W");
+    strv_push(&b.env, "a.b=1");
+    strv_push(&b.spec.annotations, "com.hooks.cxi.enabled=true");
+    auto_str text = STR_INIT;
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(edf_write(&b.launch, EDF_CE, &text, &err), 0);
+    CU_ASSERT_STR(text.data, "# Written by ncbench for trial c00.b01.arm\n"
+                             "image = \"/x.sqsh\"\nworkdir = \"/s/trials/t\"\n"
+                             "entrypoint = false\nwritable = true\n"
+                             "mounts = [\n    \"/s/trials/t:/s/trials/t\",\n"
+                             "    \"/data/in put:/in:ro\",\n]\n\n[env]\n"
+                             "OMP_NUM_THREADS = \"1\"\nA = \"b=\\\"c d\\\" $X\"\n"
+                             "T = \"a\\tb\\\\c $${V} $W\"\n\"a.b\" = \"1\"\n\n[annotations]\n"
+                             "\"com.hooks.cxi.enabled\" = \"true\"\n");
+    auto_free char *argv = golden(&b, NULL);
+    CU_ASSERT_STR(argv, "--environment=/s/trials/t/environment.toml\n");
+    accepts(&b);
+    strv_push(&b.env, "E=");
+    argv_refuses(&b, "cannot pass variable E: it is empty");
+    bench_release(&b);
+
+    bench_init(&b, "skybox");
+    set(&b.spec.image, "/x.sqsh");
+    refuses(&b, "skybox takes no path");
+    set(&b.spec.image, "registry.io/a/b:1");
+    accepts(&b);
+    strv_push(&b.spec.devices, "nvidia.com/gpu=all");
+    str_clear(&text);
+    CU_ASSERT_EQUAL(edf_write(&b.launch, EDF_SKYBOX, &text, &err), 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "devices = [\n    \"nvidia.com/gpu=all\",\n]\n"));
+    auto_free char *edf_argv = golden(&b, NULL);
+    CU_ASSERT_STR(edf_argv, "--edf=/s/trials/t/environment.toml\n");
+    strv_push(&b.env, "X=$${Y}");
+    argv_refuses(&b, "an EDF cannot say its value");
+    bench_release(&b);
+}
+
+static void edf_sayable(void)
+{
+    CU_ASSERT(edf_can_say("a\tb ${X} $$ \xc3\xa4"));
+    CU_ASSERT(!edf_can_say("a\nb"));
+    CU_ASSERT(!edf_can_say("$${X}"));
+    CU_ASSERT(!edf_can_say("\x01"));
+    CU_ASSERT(!edf_can_say("\xff"));
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+#define PYXIS "slurmstepd-n1: error: pyxis: "
+/* clang-format off */
+static const struct message_row {
+    const char *kind;
+    int status;
+    const char *text;
+    enum outcome want;
+    const char *reason; /* a fragment */
+} message_rows[] = {
+    {"docker", EXITED(125), "docker: Error response from daemon: No such image: nosuch:1\n\nRun 'docker run --help' for more information",
+     OUTCOME_UNAVAILABLE, "No such image: nosuch:1"},
+    {"docker", EXITED(127), "[FATAL tini (6)] exec /nosuch failed: No such file or directory", OUTCOME_NOT_FOUND, "/nosuch"},
+    {"docker", EXITED(126), "[FATAL tini (8)] exec /etc/passwd failed: Permission denied", OUTCOME_NOT_EXECUTABLE, "/etc/passwd"},
+    {"docker", EXITED(127), "docker: Error response from daemon: error gathering device information while adding custom device \"/dev/nosuch\": no such file or directory",
+     OUTCOME_RUNTIME_FAILED, "/dev/nosuch"},
+    {"docker", EXITED(125), "docker: Error response from daemon: invalid mount config for type \"bind\": bind source path does not exist: /nosuch", OUTCOME_UNAVAILABLE, "bind source"},
+    {"docker", EXITED(125), "unknown flag: --nosuch\n\nUsage:  docker run", OUTCOME_UNAVAILABLE, "exit 125"},
+    {"docker", EXITED(125), "docker: Error response from daemon: failed to create shim task: OCI runtime create failed: error setting rlimit type 8: operation not permitted: unknown",
+     OUTCOME_RUNTIME_FAILED, "rlimit type 8"},
+    {"docker", EXITED(125), "docker: Error response from daemon: could not select device driver \"\" with capabilities: [[gpu]]", OUTCOME_UNAVAILABLE, "[[gpu]]"},
+    {"docker", EXITED(1), "docker: Cannot connect to the Docker daemon at unix:///nosuch. Is the docker daemon running?", OUTCOME_UNAVAILABLE, "Cannot connect"},
+    {"docker", EXITED(137), "", OUTCOME_SIGNALLED, "signal 9"},
+    {"docker", EXITED(3), "boom", OUTCOME_RUNTIME_FAILED, "exit 3: boom"},
+    {"charliecloud", EXITED(1), "ch-run[1]: error: can't execve(2): /nosuch: No such file or directory (ch_core.c:410 2)", OUTCOME_NOT_FOUND, "/nosuch"},
+    {"charliecloud", EXITED(1), "ch-run[1]: error: can't execve(2): /etc/passwd: Permission denied (ch_core.c:410 13)", OUTCOME_NOT_EXECUTABLE, "Permission"},
+    {"charliecloud", EXITED(1), "ch-run[1]: error: can't bind: source not found: /nosuch (ch_core.c:104)", OUTCOME_UNAVAILABLE, "source not found"},
+    {"charliecloud", EXITED(1), "ch-run[1]: error: can't bind: destination not found: /r/etc/passwd (ch_core.c:111)", OUTCOME_RUNTIME_FAILED, "destination"},
+    {"charliecloud", EXITED(64), "ch-run: unrecognized option '--nosuch'\nTry `ch-run --help'", OUTCOME_UNAVAILABLE, "exit 64"},
+    {"charliecloud", 9, "", OUTCOME_SIGNALLED, "signal 9"},
+    {"crun", EXITED(1), "time=\"x\" level=error msg=\"runc run failed: unable to start container process: exec: \\\"/nosuch\\\": stat /nosuch: no such file or directory\"", OUTCOME_NOT_FOUND, "/nosuch"},
+    {"crun", EXITED(1), "time=\"x\" level=error msg=\"runc run failed: unable to start container process: exec: \\\"/etc/passwd\\\": permission denied\"", OUTCOME_NOT_EXECUTABLE, "permission"},
+    {"crun", EXITED(1), "time=\"x\" level=error msg=\"runc run failed: unable to start container process: error during container init: error mounting \\\"/nosuch\\\" to rootfs at \\\"/x\\\": stat /nosuch: no such file or directory\"",
+     OUTCOME_RUNTIME_FAILED, "mounting"},
+    {"crun", EXITED(1), "error stat'ing file `/nosuch`: No such file or directory", OUTCOME_RUNTIME_FAILED, "stat'ing"},
+    {"crun", EXITED(1), "open executable: Permission denied", OUTCOME_NOT_EXECUTABLE, "open executable"},
+    {"crun", EXITED(1), "executable file `/nosuch` not found in $PATH: No such file or directory", OUTCOME_NOT_FOUND, "/nosuch"},
+    {"apptainer", EXITED(255), "\033[31mFATAL:  \033[0m stat /nosuch: no such file or directory", OUTCOME_NOT_FOUND, "FATAL:"},
+    {"apptainer", EXITED(255), "FATAL:   \"--nv\": executable file not found in $PATH", OUTCOME_NOT_FOUND, "--nv"},
+    {"apptainer", EXITED(255), "FATAL:   permission denied", OUTCOME_NOT_EXECUTABLE, "permission"},
+    {"apptainer", EXITED(255), "FATAL:   While checking container encryption: could not open image /x: failed to retrieve path for /x: lstat /x: no such file or directory", OUTCOME_UNAVAILABLE, "could not open image"},
+    {"apptainer", EXITED(255), "WARNING: skipping mount of /nosuch\nFATAL:   container creation failed: mount hook function failure: mount /nosuch->/x error: while mounting /nosuch: mount source /nosuch doesn't exist", OUTCOME_RUNTIME_FAILED, "mount source"},
+    {"apptainer", EXITED(1), "ERROR   : Requesting capability set 0x1ffffffffff while permitted capability set is 0x1fffeffffff", OUTCOME_RUNTIME_FAILED, "capability set"},
+    {"apptainer", EXITED(1), "Error for command \"exec\": unknown flag: --nosuch", OUTCOME_UNAVAILABLE, "exit 1"},
+    {"enroot", EXITED(127), "/proc/self/fd/3: exec: line 5: /nosuch: not found", OUTCOME_NOT_FOUND, "exit 127"},
+    {"enroot", EXITED(126), "/etc/rc: exec: line 2: /etc/passwd: Permission denied", OUTCOME_NOT_EXECUTABLE, "exit 126"},
+    {"enroot", EXITED(1), "[ERROR] No such file or directory: /data/nosuch", OUTCOME_RUNTIME_FAILED, "[ERROR] No such file"},
+    {"enroot", EXITED(1), "[ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1", OUTCOME_RUNTIME_FAILED, "98-nvidia.sh"},
+    {"enroot", EXITED(1), "enroot-mount: failed to mount: /nosuch at /data/t1/x: No such file or directory", OUTCOME_RUNTIME_FAILED, "enroot-mount: failed"},
+    {"pyxis", EXITED(1), PYXIS "child 12 failed with error code: 1\n" PYXIS "failed to create container filesystem for image: /x.sqsh\n" PYXIS "printing enroot log file:\n" PYXIS "    [ERROR] No such file or directory: /x.sqsh\nsrun: error: n1: task 0: Exited with exit code 1",
+     OUTCOME_RUNTIME_FAILED, "slurmstepd-n1: error: pyxis: child 12 failed with error code: 1; [ERROR] No such file or directory: /x.sqsh"},
+    {"pyxis", EXITED(1), PYXIS "container exited too soon", OUTCOME_RUNTIME_FAILED, "container exited too soon"},
+    {"pyxis", EXITED(2), "slurmstepd-n1: error: execve(): /nosuch: No such file or directory\nsrun: error: n1: task 0: Exited with exit code 2", OUTCOME_NOT_FOUND, "/nosuch"},
+    {"pyxis", EXITED(13), "slurmstepd-n1: error: execve(): /etc/passwd: Permission denied", OUTCOME_NOT_EXECUTABLE, "/etc/passwd"},
+    {"pyxis", EXITED(1), "srun: error: Unable to allocate resources: Requested node configuration is not available", OUTCOME_UNAVAILABLE, "Unable to allocate"},
+    {"cscs-ce", EXITED(255), "srun: unrecognized option '--environment=/x'\nTry \"srun --help\"", OUTCOME_UNAVAILABLE, "unrecognized option"},
+    {"cscs-ce", EXITED(1), "slurmstepd: error: pyxis:     [ERROR] Failed to refresh the dynamic linker cache", OUTCOME_RUNTIME_FAILED, "linker cache"},
+    {"skybox", EXITED(1), "srun: error: n1: task 0: Exited with exit code 1", OUTCOME_RUNTIME_FAILED, "Exited with exit code 1"},
+};
+/* clang-format on */
+
+static void messages(void)
+{
+    for (size_t i = 0; i < sizeof message_rows / sizeof *message_rows; i++) {
+        const struct message_row *row = &message_rows[i];
+        struct runtime_evidence evidence = {row->status, false, row->text};
+        auto_str reason = STR_INIT;
+        enum outcome got = runtime_find(row->kind)->classify(&evidence, &reason);
+        bool right = got == row->want && strstr(reason.data, row->reason);
+        CU_ASSERT(right);
+        if (!right)
+            printf("  %s: %s\n  %s: %s\n", row->kind, row->text, outcome_name(got), reason.data);
+    }
+}
+
+static void srun_says_nothing(void)
+{
+    struct runtime_evidence evidence = {EXITED(1), false, "Error: something of podman's"};
+    auto_str reason = STR_INIT;
+    CU_ASSERT_EQUAL(runtime_classify_srun(&evidence, &reason), OUTCOME_COUNT);
+    CU_ASSERT_STR(reason.data, "");
+}
+
+/* ---- environment ----------------------------------------------------------------------------- */
+static void environment_flags(void)
+{
+    auto_strv env = STRV_INIT;
+    auto_error struct error err = ERROR_INIT;
+    strv_push(&env, "A=");
+    CU_ASSERT_EQUAL(runtime_env_check(&runtime_pyxis, &env, &err), 0);
+    CU_ASSERT_EQUAL(runtime_env_check(&runtime_cscs_ce, &env, &err), -NCBENCH_EXIT_SCENARIO);
+    strv_clear(&env);
+    strv_push(&env, "A=b\nc");
+    auto_error struct error second = ERROR_INIT;
+    CU_ASSERT_EQUAL(runtime_env_check(&runtime_podman, &env, &second), 0);
+    CU_ASSERT_EQUAL(runtime_env_check(&runtime_pyxis, &env, &second), -NCBENCH_EXIT_SCENARIO);
+}
+
+/* ---- the session's own root file system ------------------------------------------------------ */
+static void write_file(const char *dir, const char *name, const char *text)
+{
+    auto_free char *path = mem_printf("%s/%s", dir, name);
+    auto_free char *parent = fs_dirname(path);
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(fs_mkdir_p(parent, 1, &err), 0);
+    CU_ASSERT_EQUAL(fs_write_atomic(path, text, strlen(text), 1, &err), 0);
+}
+
+static void root_view(void)
+{
+    auto_free char *dir = unit_tmpdir();
+    auto_free char *source = mem_printf("%s/source", dir);
+    auto_free char *program = mem_printf("%s/bin/x", source);
+    auto_free char *session = mem_printf("%s/session", dir);
+    auto_error struct error err = ERROR_INIT;
+    struct stat was, is;
+    write_file(source, "bin/x", "program");
+    struct runtime_spec spec = {.name = (char *)"arm", .kind = (char *)"crun", .rootfs = source};
+    CU_ASSERT_EQUAL(root_view_check(&spec, false, &err), 0);
+    CU_ASSERT_EQUAL(root_view_prepare(&spec, session, &err), 0);
+    CU_ASSERT_EQUAL(root_view_prepare(&spec, session, &err), 0); /* idempotent */
+    auto_free char *root = root_view_path(&spec, session);
+    auto_free char *copy = mem_printf("%s/bin/x", root);
+    CU_ASSERT_EQUAL(stat(program, &was), 0);
+    CU_ASSERT_EQUAL(stat(copy, &is), 0);
+    CU_ASSERT_EQUAL(was.st_ino, is.st_ino); /* the same file, no copy */
+    CU_ASSERT_EQUAL(root_view_mount_point(root, "/a/b/", true, &err), 0);
+    CU_ASSERT_EQUAL(root_view_mount_point(root, "/a/file", false, &err), 0);
+    CU_ASSERT_EQUAL(root_view_mount_point(root, "/a/file", false, &err), 0);
+    /* Links lead inside, whatever they say. */
+    auto_free char *link = mem_printf("%s/var", root);
+    auto_free char *outside = mem_printf("%s/outside", dir);
+    CU_ASSERT_EQUAL(symlink(outside, link), 0);
+    CU_ASSERT_EQUAL(root_view_mount_point(root, "/var/x", true, &err), 0);
+    CU_ASSERT(!fs_exists(outside));
+    auto_free char *inside = mem_printf("%s%s/x", root, outside);
+    CU_ASSERT(fs_is_dir(inside));
+    auto_free char *loop = mem_printf("%s/loop", root);
+    CU_ASSERT_EQUAL(symlink("loop", loop), 0);
+    CU_ASSERT_NOT_EQUAL(root_view_mount_point(root, "/loop/x", true, &err), 0);
+    auto_error struct error removing = ERROR_INIT;
+    CU_ASSERT_EQUAL(root_view_remove(&spec, session, &removing), 0);
+    CU_ASSERT(!fs_exists(root));
+    CU_ASSERT(fs_exists(program));
+}
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+static pid_t hold_lock(const char *path, int ready)
+{
+    pid_t pid = fork();
+    if (pid)
+        return pid;
+    struct lock lock = LOCK_INIT;
+    struct error err = ERROR_INIT;
+    if (lock_take(&lock, path, 1, &err) || write(ready, "x", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void locks(void)
+{
+    auto_free char *dir = unit_tmpdir();
+    auto_free char *path = mem_printf("%s/lock", dir);
+    int pipe_fd[2];
+    char byte;
+    CU_ASSERT_EQUAL(pipe(pipe_fd), 0);
+    pid_t holder = hold_lock(path, pipe_fd[1]);
+    CU_ASSERT_EQUAL(read(pipe_fd[0], &byte, 1), 1);
+    CU_ASSERT(lock_is_held(path));
+    auto_lock struct lock lock = LOCK_INIT;
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(lock_take(&lock, path, 0.1, &err), -NCBENCH_EXIT_ENVIRONMENT);
+    auto_free char *who = mem_printf("still held by pid %d on ", (int)holder);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.message, who));
+    /* A holder that dies leaves no lock behind, only the file. */
+    kill(holder, SIGKILL);
+    waitpid(holder, NULL, 0);
+    auto_error struct error second = ERROR_INIT;
+    CU_ASSERT_EQUAL(lock_take(&lock, path, 5, &second), 0);
+    CU_ASSERT(fs_exists(path));
+    lock_drop(&lock);
+    CU_ASSERT(!lock_is_held(path));
+    CU_ASSERT(!lock_is_held("/nosuch"));
+    close(pipe_fd[0]);
+    close(pipe_fd[1]);
+}
+
+UNIT_MAIN({"docker", docker}, {"charliecloud", charliecloud}, {"crun argv", crun_argv},
+          {"crun config.json", crun_config}, {"apptainer", apptainer}, {"enroot", enroot},
+          {"enroot script", enroot_script}, {"pyxis argv", pyxis_argv},
+          {"pyxis check", pyxis_check}, {"edf", edf}, {"what an edf can say", edf_sayable},
+          {"messages", messages}, {"srun says nothing", srun_says_nothing},
+          {"environment flags", environment_flags}, {"root view", root_view}, {"locks", locks})
