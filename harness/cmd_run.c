@@ -83,6 +83,10 @@ static int check_operands(const struct run_options *o, const struct strv *files,
                          files->items[1]);
     if (!files->count && (!o->resume || !strcmp(o->resume, "latest")))
         return error_set(err, NCBENCH_EXIT_USAGE, "no scenario given, expected run FILE");
+    if (o->resume && o->dry_run)
+        return error_set(err, NCBENCH_EXIT_USAGE,
+                         "--dry-run prints the plan of a scenario; that of a session is its "
+                         "plan.jsonl");
     if (o->resume && (o->only || o->blocks >= 0 || o->seed >= 0 || o->defines.count))
         return error_set(err, NCBENCH_EXIT_USAGE,
                          "a resumed session keeps its plan: -D, --only, --blocks and --seed cannot "
