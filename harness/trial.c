@@ -5,9 +5,11 @@
 #include "common/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STDERR_TAIL_BYTES 4096
 
@@ -113,18 +115,20 @@ static bool start_all(struct trial_facts *f)
     return true;
 }
 
-/* The last bytes of a file, as text that may be shown and stored. */
+/* The last bytes of a file, as text that may be shown and stored. No more is read: a program may
+ * have written more than there is memory. */
 static void read_tail(const char *path, struct str *out)
 {
-    auto_str text = STR_INIT;
-    auto_error struct error ignored = ERROR_INIT;
-    if (fs_read_file(path, &text, NCBENCH_EXIT_RESULTS, &ignored))
-        return;
-    size_t from = text.len > STDERR_TAIL_BYTES ? text.len - STDERR_TAIL_BYTES : 0;
-    /* not in the middle of a character */
-    while (from && from < text.len && ((unsigned char)text.data[from] & 0xc0) == 0x80)
-        from++;
-    str_append_printable(out, text.data + from, text.len - from);
+    char text[STDERR_TAIL_BYTES];
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    off_t at = size > STDERR_TAIL_BYTES ? size - STDERR_TAIL_BYTES : 0;
+    ssize_t len = size > 0 ? pread(fd, text, sizeof text, at) : 0;
+    ssize_t from = 0;
+    while (at && from < len && ((unsigned char)text[from] & 0xc0) == 0x80)
+        from++; /* not in the middle of a character */
+    if (len > from)
+        str_append_printable(out, text + from, (size_t)(len - from));
 }
 
 /* Of the process that failed first, or of the first one. */

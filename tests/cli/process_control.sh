@@ -115,6 +115,18 @@ exit126|exit, '126'|not_executable|.exit.processes == [126]
 exit127|exit, '127'|not_found|.exit.processes == [127]
 END
 
+# Of gigabytes on standard error the end is kept, and no more than that is ever in memory.
+scenario flood "sh, -c, 'truncate -s 3G /dev/stderr; (echo; echo the end) >&2; exit 3'"
+(
+    case $BUILD in *asan*) ;; *) ulimit -v 2000000 ;; esac # a sanitizer maps terabytes
+    run timeout 60 ncbench run "$T/flood.yaml" --out "$R" --progress none --blocks 1
+    exit $?
+)
+equal 'gigabytes on standard error' $? 5
+S=$(tail -n 1 "$OUT")
+equal 'its last line is told' "$(field 1 .hint)" 'the end'
+rm -rf "$S"
+
 # After hello the code is the program's, whatever it is.
 for code in 1 2 6 9 125 126 127 137 255; do
     argv="$PAYLOAD, hello, steps, '2', '0.01', exit, '$code'"
