@@ -7,7 +7,8 @@
 
 #define CUDA_BACKEND_SYMBOL "nanochat_cuda_backend"
 
-/* Tables for activations of that type ("bfloat16", "float32"); false if there are none. */
+/* Tables for that number format: "bfloat16", "float32", "fp8", "fp8-wgrad"; false if there are
+ * none. */
 typedef bool cuda_backend_fn(const char *dtype, const struct device_ops **device,
                              const struct kernel_ops **kernels);
 
