@@ -6,7 +6,7 @@ if ! command -v clang >/dev/null; then
     exit 77
 fi
 # BUILD and BIN of the tests are in the environment and must not become the fuzz build's.
-if ! make -s -j2 CONFIG=fuzz CC=clang CUDA=0 BUILD=build/fuzz BIN=build/fuzz/bin fuzz-programs >"$OUT" 2>&1; then
+if ! make -s -j2 CONFIG=fuzz CC=clang CUDA=0 DEVELOPER=0 BUILD=build/fuzz BIN=build/fuzz/bin fuzz-programs >"$OUT" 2>&1; then
     if grep -q 'cannot find.*clang_rt.fuzzer\|omp.h' "$OUT"; then
         echo "clang's fuzzing runtime or OpenMP header not found"
         exit 77
