@@ -61,7 +61,7 @@ __global__ void roll_kernel(struct fp8_scale *scales, int n)
 
 __global__ void set_scale_kernel(struct fp8_scale *scale, float used, float max)
 {
-    *scale = {used, 1.0f / used, 0, max};
+    *scale = {1.0f / used, used, 0, max};
 }
 
 int fp8_roll(struct cuda_state *s, struct error *err)
