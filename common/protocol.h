@@ -18,6 +18,7 @@
 #define ENV_MASTER_PORT "MASTER_PORT"
 #define ENV_TOPOLOGY "NCBENCH_TOPOLOGY"  /* "1": export hwloc's XML into the trial dir */
 #define ENV_COUNTERS "NANOCHAT_COUNTERS" /* events to count, "PAPI_TOT_INS,perf::…" */
+#define ENV_HANDICAP "NANOCHAT_HANDICAP" /* "0.03": each training step waits so much longer */
 #define ENV_BASE_DIR "NANOCHAT_BASE_DIR" /* default ~/.cache/nanochat */
 
 /* ---- files ------------------------------------------------------------------------------- */

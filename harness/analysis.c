@@ -14,7 +14,7 @@ const struct comparability *analysis_env(const struct analysis *a, size_t cell, 
 
 bool analysis_is_control(const struct analysis *a, const struct comparison *c)
 {
-    return a->study->control >= 0 && c->arm == (size_t)a->study->control;
+    return study_is_control(a->study, c->arm);
 }
 
 static void compare_metric(struct analysis *a, const char *metric, double margin)
@@ -49,22 +49,40 @@ static void adjust(struct analysis *a)
     }
 }
 
+static void control_failed(struct analysis *a, const struct comparison *c, char *what)
+{
+    const struct study *s = a->study;
+    a->control_ok = false;
+    if (!a->control_reason)
+        a->control_reason =
+            mem_printf("%s \"%s\"%s%s", what, verdict_words(c->verdict),
+                       s->n_cells > 1 ? " at " : "", s->n_cells > 1 ? s->cells[c->cell].label : "");
+    free(what);
+}
+
+/* The A/A arm must not differ; the slowed arm must be found slower. What was disturbed, or has no
+ * interval, proves nothing either way. */
 static void judge_control(struct analysis *a)
 {
-    a->has_control = a->study->control >= 0;
+    const struct study *s = a->study;
+    a->has_control = s->control >= 0;
+    a->has_handicap = s->handicap >= 0;
     a->control_ok = true;
     for (size_t i = 0; i < a->n_primary; i++) {
-        struct comparison *c = &a->items[i];
-        if (!analysis_is_control(a, c) || c->verdict == VERDICT_EQUIVALENT ||
-            c->verdict == VERDICT_INCONCLUSIVE || c->verdict == VERDICT_UNTRUSTWORTHY)
+        const struct comparison *c = &a->items[i];
+        bool slower = c->verdict == VERDICT_SLOWER || c->verdict == VERDICT_SLOWER_UNCERTAIN;
+        bool even = c->verdict == VERDICT_EQUIVALENT || c->verdict == VERDICT_INCONCLUSIVE;
+        if (!analysis_is_control(a, c) || c->verdict == VERDICT_UNTRUSTWORTHY)
             continue;
-        a->control_ok = false;
-        if (!a->control_reason)
-            a->control_reason =
-                mem_printf("the A/A control, %s under another name, came out \"%s\"%s%s",
-                           a->study->arms[a->study->baseline].name, verdict_words(c->verdict),
-                           a->study->n_cells > 1 ? " at " : "",
-                           a->study->n_cells > 1 ? a->study->cells[c->cell].label : "");
+        if ((int)c->arm == s->control && !even)
+            control_failed(a, c,
+                           mem_printf("the A/A control, %s under another name, came out",
+                                      s->arms[s->baseline].name));
+        if ((int)c->arm == s->handicap && !slower && c->paired.n >= 2)
+            control_failed(a, c,
+                           mem_printf("the handicap control, %s with steps %.3g %% longer, was not "
+                                      "shown to be slower; it came out",
+                                      s->arms[s->baseline].name, s->handicap_share * 100));
     }
 }
 

@@ -1,8 +1,9 @@
 /* The analysis of a whole session: what every reporter prints.
  *
  * Order of judgement: comparability overrules the numbers of its cell and arm; a control arm that
- * is not equivalent or inconclusive makes every comparison of the session untrustworthy. Holm's
- * family is the primary metric over all cells and arms, the control left out. */
+ * is not equivalent or inconclusive, or a handicap arm that is not slower, makes every comparison
+ * of the session untrustworthy. Holm's family is the primary metric over all cells and arms, the
+ * control left out. */
 #ifndef HARNESS_ANALYSIS_H
 #define HARNESS_ANALYSIS_H
 
@@ -32,7 +33,8 @@ struct analysis {
     size_t count, cap;
     size_t n_primary; /* the first so many are of `metric` */
     size_t family;    /* comparisons in Holm's family */
-    bool has_control, control_ok;
+    bool has_control, has_handicap;
+    bool control_ok;      /* of both, where they are */
     char *control_reason; /* if it failed */
     bool untrustworthy;   /* any verdict is not_comparable or untrustworthy */
     struct arm_count *arms;

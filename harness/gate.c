@@ -117,7 +117,7 @@ static int evaluate(const struct analysis *a, const struct gate *g, struct gate_
         return error_set(err, NCBENCH_EXIT_SCENARIO, "gate on %s: there is no runtime \"%s\"",
                          g->metric, reference < 0 ? g->vs : g->runtime);
     for (size_t arm = 0; arm < s->n_arms; arm++) {
-        bool wanted = all ? arm != s->baseline && (int)arm != s->control : (int)arm == only;
+        bool wanted = all ? arm != s->baseline && !study_is_control(s, arm) : (int)arm == only;
         if (wanted)
             evaluate_arm(a, g, arm, (size_t)reference, out);
     }

@@ -40,11 +40,11 @@ const char *plot_color(const struct study *s, size_t arm)
                                          "#E69F00", "#56B4E9", "#7A5C00"};
     if (arm == s->baseline)
         return "#0072B2";
-    if ((int)arm == s->control)
+    if (study_is_control(s, arm))
         return "#7F8A94";
     size_t rank = 0;
     for (size_t i = 0; i < arm; i++)
-        rank += i != s->baseline && (int)i != s->control;
+        rank += i != s->baseline && !study_is_control(s, i);
     return others[rank % (sizeof others / sizeof *others)];
 }
 

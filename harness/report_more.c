@@ -260,7 +260,7 @@ static void reach_line(const struct analysis *a, struct document *out)
     for (size_t i = 0; i < a->n_primary; i++) {
         const struct comparison *c = &a->items[i];
         double half = log(c->paired.ci.hi / c->paired.ci.lo) / 2;
-        if (!analysis_is_control(a, c) || !(half > log1p(c->margin)))
+        if ((int)c->arm != a->study->control || !(half > log1p(c->margin)))
             continue;
         auto_str text = STR_INIT;
         verdict_put_percent(&text, expm1(half));
@@ -275,7 +275,7 @@ static void reach_line(const struct analysis *a, struct document *out)
 
 static void control_line(const struct analysis *a, struct document *out)
 {
-    if (!a->has_control) {
+    if (!a->has_control && !a->has_handicap) {
         document_item(out, "No A/A control was asked for (sampling.control): nothing proves here "
                            "that the machinery would find no difference where there is none.");
         return;
@@ -284,7 +284,10 @@ static void control_line(const struct analysis *a, struct document *out)
     for (size_t i = 0; i < a->n_primary; i++)
         if (analysis_is_control(a, &a->items[i]) && a->items[i].paired.n > blocks)
             blocks = a->items[i].paired.n;
-    document_item(out, "A/A control: %s.",
+    document_item(out, "%s: %s.",
+                  !a->has_handicap  ? "A/A control"
+                  : !a->has_control ? "Handicap control"
+                                    : "A/A and handicap controls",
                   !a->control_ok ? a->control_reason
                   : blocks < 2   ? "it has fewer than two blocks and proves nothing"
                                  : "passed");
@@ -434,7 +437,7 @@ void report_provenance(const struct session_data *session, const struct analysis
         json_fact(out, env[i][0], json_at(json_array_get(ranks, 0), env[i][1]));
     }
     for (size_t arm = 0; arm < s->n_arms; arm++)
-        if ((int)arm != s->control)
+        if (!study_is_control(s, arm))
             arm_facts(session, arm, out);
 }
 
@@ -560,7 +563,7 @@ void report_compare(const struct session_data *session, const struct analysis *a
     }
     document_heading(out, 2, "Verdicts");
     report_verdicts(a, out);
-    if (a->has_control) {
+    if (a->has_control || a->has_handicap) {
         document_list(out);
         control_line(a, out);
     }

@@ -65,6 +65,18 @@ static json_t *resolve_top(struct loader *l, bool per_cell)
     return doc;
 }
 
+/* A control arm, which the file does not list: the baseline under another name. */
+static void append_twin(const struct scenario *s, const struct cell *cell, int arm, json_t *arms)
+{
+    if (arm < 0)
+        return;
+    json_t *twin = json_copy(json_array_get(arms, s->baseline));
+    json_object_set_new(twin, "name", json_string(cell->runtimes[arm].name));
+    if (arm == s->handicap)
+        json_object_set_new(twin, "differs", json_pack("[s]", ENV_HANDICAP));
+    json_array_append_new(arms, twin);
+}
+
 /* resolved.json: the scenario's own keys, then each cell with all that it means. */
 static json_t *resolved_cell(const struct scenario *s, const struct cell *cell, json_t *doc)
 {
@@ -75,11 +87,10 @@ static json_t *resolved_cell(const struct scenario *s, const struct cell *cell, 
         json_array_append_new(argv, json_string(cell->argv.items[i]));
     json_object_set_new(out, "argv", argv);
     json_object_update(out, doc);
-    if (s->control >= 0) {
+    if (s->control >= 0 || s->handicap >= 0) {
         json_t *arms = json_copy(json_object_get(doc, "runtimes"));
-        json_t *twin = json_copy(json_array_get(arms, s->baseline));
-        json_object_set_new(twin, "name", json_string(cell->runtimes[s->control].name));
-        json_array_append_new(arms, twin);
+        append_twin(s, cell, s->control, arms);
+        append_twin(s, cell, s->handicap, arms);
         json_object_set_new(out, "runtimes", arms);
     }
     return out;
@@ -163,7 +174,7 @@ static int finish(struct loader *l, struct error *err)
 int scenario_parse(const char *text, size_t len, const char *name, const struct strv *defines,
                    struct scenario *out, struct error *err)
 {
-    *out = (struct scenario){.control = -1};
+    *out = (struct scenario){.control = -1, .handicap = -1};
     struct loader l = {.diags = DIAGS_INIT, .kept = json_array()};
     l.defaults = mem_zalloc(count_keys(), sizeof *l.defaults);
     struct yaml_tree tree = {ARENA_INIT, NULL};
@@ -206,7 +217,7 @@ static int read_bounded(const char *path, struct str *out, struct error *err)
 int scenario_load(const char *path, const struct strv *defines, struct scenario *out,
                   struct error *err)
 {
-    *out = (struct scenario){.control = -1};
+    *out = (struct scenario){.control = -1, .handicap = -1};
     auto_str text = STR_INIT;
     if (read_bounded(path, &text, err))
         return -err->code;
@@ -264,5 +275,5 @@ void scenario_release(struct scenario *s)
     strv_release(&s->output.report);
     strv_release(&s->warnings);
     json_decref(s->resolved);
-    *s = (struct scenario){.control = -1};
+    *s = (struct scenario){.control = -1, .handicap = -1};
 }

@@ -60,6 +60,7 @@ struct scenario {
     size_t n_runtimes; /* the control arm counts */
     size_t baseline;   /* index */
     int control;       /* index of the A/A arm ("<baseline>-control"), or -1 */
+    int handicap;      /* index of the slowed arm ("<baseline>-handicap"), or -1 */
     bool is_verb;      /* workload.command (nanochat) or workload.exec */
     enum event_rule events;
     struct cell *cells;
@@ -75,6 +76,7 @@ struct scenario {
         size_t n_looks;
         enum stop_rule stop;
         bool discard_first_block;
+        double handicap; /* ratio - 1 of the slowed arm; 0: none */
         int64_t warmup_steps;
         bool warmup_detect;
     } sampling;

@@ -357,6 +357,38 @@ static void check_spec(struct loader *l, size_t index, size_t arm, const struct 
         complain_cell(l, index, path, &err);
 }
 
+/* The baseline under another name. */
+static void fill_twin(struct loader *l, const struct scenario *s, const json_t *json,
+                      const char *what, struct runtime_spec *twin)
+{
+    fill_spec(json, twin);
+    fill_mounts(l, s->baseline, json, &twin->mounts);
+    char *name = mem_printf("%s-%s", twin->name ? twin->name : "", what);
+    free(twin->name);
+    twin->name = name;
+}
+
+/* By the workload itself, which waits; by the script where nothing runs. */
+static void slow_down(struct loader *l, const struct scenario *s, struct runtime_spec *spec)
+{
+    double effect = 0, share = s->sampling.handicap;
+    if (spec->script) {
+        json_t *script = json_deep_copy(spec->script);
+        json_read_f64(script, "effect", &effect);
+        json_object_set_new(script, "effect", json_real((1 + effect) * (1 + share) - 1));
+        json_decref(spec->script);
+        spec->script = script;
+        return;
+    }
+    const struct bound *command = bound_at(l, "workload.command");
+    if (!command || !command->node->text || strcmp(command->node->text, "base-train") != 0)
+        complain_at(l, "sampling.handicap",
+                    "needs workload.command: base-train, which slows itself down when asked to");
+    char text[NUM_F64_MAX];
+    strv_pushf(&spec->env, "%s=%s", ENV_HANDICAP, num_format_f64(text, share));
+    strv_push(&spec->differs, ENV_HANDICAP);
+}
+
 static void fill_runtimes(struct loader *l, const struct scenario *s, const json_t *doc,
                           size_t index, struct cell *cell)
 {
@@ -371,15 +403,15 @@ static void fill_runtimes(struct loader *l, const struct scenario *s, const json
         fill_mounts(l, arm, json, &cell->runtimes[arm].mounts);
         check_spec(l, index, arm, cell, in_step);
     }
-    if (s->control < 0 || s->baseline >= given)
+    if (s->baseline >= given)
         return;
-    const json_t *json = json_array_get(list, s->baseline);
-    struct runtime_spec *control = &cell->runtimes[s->control];
-    fill_spec(json, control);
-    fill_mounts(l, s->baseline, json, &control->mounts);
-    char *name = mem_printf("%s-control", control->name ? control->name : "");
-    free(control->name);
-    control->name = name;
+    const json_t *baseline = json_array_get(list, s->baseline);
+    if (s->control >= 0)
+        fill_twin(l, s, baseline, "control", &cell->runtimes[s->control]);
+    if (s->handicap >= 0) {
+        fill_twin(l, s, baseline, "handicap", &cell->runtimes[s->handicap]);
+        slow_down(l, s, &cell->runtimes[s->handicap]);
+    }
 }
 
 /* ---- the cell ---------------------------------------------------------------------------------

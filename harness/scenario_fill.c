@@ -89,10 +89,22 @@ static void complain_no_arm(struct loader *l, const char *path, const char *name
 
 enum { ARMS_MAX = 64 };
 
+/* The baseline once more: "bare-control", "bare-handicap"; returns its index. */
+static int add_twin(struct loader *l, struct scenario *s, const struct bound *arms,
+                    const char *baseline, const char *what)
+{
+    size_t twin;
+    auto_free char *path = mem_printf("sampling.%s", what);
+    auto_free char *name = mem_printf("%s-%s", baseline, what);
+    if (find_arm(arms, name, &twin))
+        complain_at(l, path, "there is a runtime \"%s\" already", name);
+    return (int)s->n_runtimes++;
+}
+
 static void fill_arms(struct loader *l, const json_t *doc, struct scenario *s)
 {
     const struct bound *arms = arms_of(l);
-    s->control = -1;
+    s->control = s->handicap = -1;
     if (!arms)
         return;
     if (arms->count > ARMS_MAX) {
@@ -110,13 +122,10 @@ static void fill_arms(struct loader *l, const json_t *doc, struct scenario *s)
     }
     bool control = false;
     json_read_bool(doc, "sampling.control", &control);
-    if (!control)
-        return;
-    size_t twin;
-    auto_free char *name = mem_printf("%s-control", baseline);
-    if (find_arm(arms, name, &twin))
-        complain_at(l, "sampling.control", "there is a runtime \"%s\" already", name);
-    s->control = (int)s->n_runtimes++;
+    if (control)
+        s->control = add_twin(l, s, arms, baseline, "control");
+    if (json_read_f64(doc, "sampling.handicap", &s->sampling.handicap))
+        s->handicap = add_twin(l, s, arms, baseline, "handicap");
 }
 
 /* ---- workload: verb or command ----------------------------------------------------------------

@@ -161,6 +161,7 @@ const struct schema_key schema_keys[] = {
     BOUND("sampling.looks[]", INT, 0, NULL, 2, 100000, "Number of blocks; below 6 a warning."),
     WORD("sampling.stop", 0, "decided", stops, "End a cell at a look when decided, when precise enough, or never."),
     KEY("sampling.control", BOOL, 0, "false", "Add the baseline once more as \"<baseline>-control\" (A/A)."),
+    KEY("sampling.handicap", PERCENT, SCHEMA_POSITIVE, NULL, "Add the baseline once more as \"<baseline>-handicap\", each step so much longer by a busy wait; it must come out slower. For base-train."),
     KEY("sampling.warmup", MAP, 0, NULL, "Steps of a trial that are not counted."),
     BOUND("sampling.warmup.steps", INT, 0, "5", 0, 1000000, "At least so many."),
     KEY("sampling.warmup.detect", BOOL, 0, "true", "More while the step time still moves."),

@@ -145,7 +145,7 @@ int simulation_open(const struct simulation_setup *setup, struct simulation *out
     auto_free char *text =
         mem_printf(scenario, setup->looks, setup->stop, setup->control ? "true" : "false");
     auto_json *resolved = NULL;
-    *out = (struct simulation){.study = {.control = -1},
+    *out = (struct simulation){.study = {.control = -1, .handicap = -1},
                                .first_block_warms = setup->first_block_warms};
     if (parse(text, "scenario", &resolved, err) ||
         study_from_json(resolved, NULL, &out->study, err) ||
@@ -167,5 +167,5 @@ void simulation_close(struct simulation *s)
     for (size_t i = 0; i < 2; i++)
         json_decref(s->env[i]);
     study_release(&s->study);
-    *s = (struct simulation){.study = {.control = -1}};
+    *s = (struct simulation){.study = {.control = -1, .handicap = -1}};
 }

@@ -8,7 +8,7 @@
 
 int session_data_load(const char *path, struct session_data *out, struct error *err)
 {
-    *out = (struct session_data){.study = {.control = -1}};
+    *out = (struct session_data){.study = {.control = -1, .handicap = -1}};
     if (session_view_load(path, &out->view, NULL, err)) {
         session_data_release(out);
         return -err->code;
@@ -30,7 +30,7 @@ void session_data_release(struct session_data *s)
     free(s->id);
     json_decref(s->resolved);
     study_release(&s->study);
-    *s = (struct session_data){.study = {.control = -1}};
+    *s = (struct session_data){.study = {.control = -1, .handicap = -1}};
 }
 
 const json_t *session_data_latest(const struct session_data *s, const char *arm, const char *path)

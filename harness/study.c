@@ -22,6 +22,11 @@ char *study_cell_label(const json_t *values)
     return str_steal(&out);
 }
 
+bool study_is_control(const struct study *s, size_t arm)
+{
+    return (int)arm == s->control || (int)arm == s->handicap;
+}
+
 int study_arm_index(const struct study *s, const char *name)
 {
     for (size_t i = 0; name && i < s->n_arms; i++)
@@ -112,6 +117,8 @@ void study_from_scenario(const struct scenario *s, struct study *out)
                           .scenario_path = mem_strdup(s->path),
                           .baseline = s->baseline,
                           .control = s->control,
+                          .handicap = s->handicap,
+                          .handicap_share = s->sampling.handicap,
                           .n_looks = s->sampling.n_looks,
                           .stop = s->sampling.stop,
                           .discard_first_block = s->sampling.discard_first_block,
@@ -168,5 +175,5 @@ void study_release(struct study *s)
         free(s->gates[i].verdict);
     }
     free(s->gates);
-    *s = (struct study){.control = -1};
+    *s = (struct study){.control = -1, .handicap = -1};
 }

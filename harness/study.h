@@ -33,7 +33,9 @@ struct study {
     struct study_arm *arms;
     size_t n_arms;
     size_t baseline;
-    int control; /* index, or -1 */
+    int control;  /* index of the A/A arm, or -1 */
+    int handicap; /* index of the arm that was slowed on purpose, or -1 */
+    double handicap_share;
     struct study_cell *cells;
     size_t n_cells;
     int64_t looks[5];
@@ -58,6 +60,8 @@ int study_from_json(const json_t *resolved, const struct records *records, struc
                     struct error *err);
 void study_release(struct study *s);
 
+/* Is it the A/A arm or the slowed one? Neither is a runtime that is asked about. */
+bool study_is_control(const struct study *s, size_t arm);
 int study_arm_index(const struct study *s, const char *name); /* -1: none */
 int study_cell_index(const struct study *s, const char *id);
 /* Whose margin holds for a metric: its own, or, throughput being step time turned round, that of

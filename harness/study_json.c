@@ -27,7 +27,8 @@ static int read_arms(const json_t *resolved, struct study *out, struct error *er
     size_t n = json_array_size(list);
     if (n == 0)
         return error_set(err, NCBENCH_EXIT_RESULTS, "resolved.json: it lists no runtimes");
-    out->arms = mem_zalloc(n + 1, sizeof *out->arms);
+    out->arms = mem_zalloc(n + 2 + 1, /* two controls may come */
+                           sizeof *out->arms);
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_array_get(list, i);
         const char *name = json_read_str(item, "name");
@@ -46,18 +47,27 @@ static int read_arms(const json_t *resolved, struct study *out, struct error *er
     return 0;
 }
 
-/* The A/A arm is not in what people wrote: add it where the loader has not. */
-static void add_control(const json_t *resolved, struct study *out)
+/* A control arm is not in what people wrote: add it where the loader has not. */
+static int add_twin(struct study *out, const char *what)
+{
+    auto_free char *name = mem_printf("%s-%s", out->arms[out->baseline].name, what);
+    int at = study_arm_index(out, name);
+    if (at >= 0)
+        return at;
+    out->arms[out->n_arms].kind = mem_strdup(out->arms[out->baseline].kind);
+    out->arms[out->n_arms].name = steal(&name);
+    return (int)out->n_arms++;
+}
+
+static void add_controls(const json_t *resolved, struct study *out)
 {
     bool wanted = false;
-    json_read_bool(resolved, "sampling.control", &wanted);
     auto_free char *name = mem_printf("%s-control", out->arms[out->baseline].name);
-    out->control = study_arm_index(out, name);
-    if (!wanted || out->control >= 0)
-        return;
-    out->control = (int)out->n_arms;
-    out->arms[out->n_arms].kind = mem_strdup(out->arms[out->baseline].kind);
-    out->arms[out->n_arms++].name = steal(&name);
+    json_read_bool(resolved, "sampling.control", &wanted);
+    out->control = wanted ? add_twin(out, "control") : study_arm_index(out, name);
+    out->handicap_share = number_or_text(json_at(resolved, "sampling.handicap"), 0);
+    if (out->handicap_share > 0)
+        out->handicap = add_twin(out, "handicap");
 }
 
 static int read_sampling(const json_t *resolved, struct study *out, struct error *err)
@@ -179,7 +189,7 @@ static void read_cells(const json_t *resolved, const struct records *records, st
 int study_from_json(const json_t *resolved, const struct records *records, struct study *out,
                     struct error *err)
 {
-    *out = (struct study){.control = -1};
+    *out = (struct study){.control = -1, .handicap = -1};
     if (!json_is_object(resolved))
         return error_set(err, NCBENCH_EXIT_RESULTS, "resolved.json: not an object");
     if (read_arms(resolved, out, err) || read_sampling(resolved, out, err)) {
@@ -189,7 +199,7 @@ int study_from_json(const json_t *resolved, const struct records *records, struc
     const char *baseline = json_read_str(resolved, "baseline");
     int index = study_arm_index(out, baseline);
     out->baseline = index < 0 ? 0 : (size_t)index;
-    add_control(resolved, out);
+    add_controls(resolved, out);
     const char *name = json_read_str(resolved, "name");
     const char *primary = json_read_str(resolved, "compare.primary");
     out->name = mem_strdup(name ? name : "session");

@@ -379,6 +379,12 @@ bool comparison_decided(const struct study *s, const struct comparison *c)
            c->verdict == VERDICT_FASTER;
 }
 
+static bool is_slower(enum verdict_kind v)
+{
+    return v == VERDICT_SLOWER || v == VERDICT_SLOWER_UNCERTAIN;
+}
+
+/* Is every arm decided, and the slowed one, where there is one, found slower? */
 static bool all_decided(const struct study *s, const struct records *r, size_t cell)
 {
     struct blocks b;
@@ -390,7 +396,7 @@ static bool all_decided(const struct study *s, const struct records *r, size_t c
             continue;
         struct comparison c;
         comparison_make(s, &b, cell, s->baseline, arm, s->primary, -1, &c);
-        all = comparison_decided(s, &c);
+        all = (int)arm == s->handicap ? is_slower(c.verdict) : comparison_decided(s, &c);
         comparison_release(&c);
     }
     blocks_release(&b);

@@ -143,13 +143,13 @@ json_t *analysis_json(const struct analysis *a, const char *session)
                 json_array_append_new(findings, finding_json(a, cell, arm, &env->items[i]));
         }
     json_put(root, "findings", findings);
-    if (a->has_control) {
+    if (a->has_control || a->has_handicap) {
         json_t *control = json_object();
         json_put_bool(control, "ok", a->control_ok);
         json_put_str(control, "reason", a->control_reason);
         json_put(root, "control", control);
     } else {
-        json_put_null(root, "control", "no A/A control was asked for");
+        json_put_null(root, "control", "no control was asked for");
     }
     json_t *list = json_array();
     for (size_t i = 0; i < a->count; i++)

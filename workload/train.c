@@ -78,6 +78,14 @@ static int update(struct train *t, struct step_record *r, struct error *err)
     return 0;
 }
 
+/* The handicap control of a benchmark: a known slowdown that must be found. */
+static void wait_handicap(const struct train *t, struct step_record *r)
+{
+    double until = r->t_end_s + t->handicap * (r->t_end_s - r->t_start_s);
+    while (r->t_end_s < until)
+        r->t_end_s = clock_mono_s();
+}
+
 int train_step(struct train *t, struct step_record *r, int *stop, struct error *err)
 {
     struct comm *comm = t->run->comm;
@@ -101,6 +109,8 @@ int train_step(struct train *t, struct step_record *r, int *stop, struct error *
         device->ops->sync(device, err);
     r->comm_s = comm_take_time_s(comm);
     r->t_end_s = clock_mono_s();
+    if (t->handicap > 0)
+        wait_handicap(t, r);
     r->epoch = loader_epoch(t->loader);
     return -err->code;
 }

@@ -261,6 +261,15 @@ static int connect_ranks(struct train *t, struct error *err)
     return run_connect(t->run, &config, err);
 }
 
+static int read_handicap(struct train *t, struct error *err)
+{
+    const char *text = getenv(ENV_HANDICAP);
+    if (!text || (num_parse_f64(text, &t->handicap) && t->handicap >= 0 && t->handicap <= 10))
+        return 0;
+    return error_set(err, NANOCHAT_EXIT_USAGE,
+                     ENV_HANDICAP "=\"%s\": expected a ratio from 0 to 10", text);
+}
+
 int train_open(struct train *t, struct run *run, const struct train_options *options,
                struct error *err)
 {
@@ -269,7 +278,7 @@ int train_open(struct train *t, struct run *run, const struct train_options *opt
     t->checkpoint_dir = checkpoint_dir(options);
     if (run->counters)
         t->counts = mem_zalloc(counters_count(run->counters), sizeof *t->counts);
-    if (plan(t, err) || connect_ranks(t, err))
+    if (read_handicap(t, err) || plan(t, err) || connect_ranks(t, err))
         return -err->code;
     char *checkpoint = NULL;
     struct checkpoint_meta meta = {0};

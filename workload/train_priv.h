@@ -28,6 +28,7 @@ struct train {
     struct optimizer *optimizer;
     int32_t *inputs, *targets; /* B*T */
     struct step_clock clock;
+    double handicap; /* a step waits, busily, for so much of its time; 0 */
     int64_t *counts; /* of the run's counters in the last step; NULL: none */
     /* where it is */
     int64_t first_step;  /* 0, or the step resumed from */

@@ -117,6 +117,64 @@ session 0 "a session with an effect of its own" shifted
 check "sessions that differ among themselves" ncbench merge "${M[@]}" "$S" --allow-different -o "$T/differ"
 match "are told, and their means are the sample" 'of 4 sessions\); the sessions may differ among themselves \(p = [0-9.e-]+\)' "$ERR"
 
+# ---- the handicap control: a known slowdown must be found
+fake slowed 0 0.003 'sampling: {looks: [6], handicap: 3%, control: true}'
+session 0 "a session with both controls" slowed
+equal "the arms" "$(jq -r .runtime "$S/trials.jsonl" | sort -u | paste -sd' ')" "arm bare bare-control bare-handicap"
+check "compare" ncbench compare "$S" --json
+equal "the slowed arm is a control" "$(jq -r '.comparisons[] | select(.metric == "step_time_s" and .b == "bare-handicap") | [.control, .verdict] | join(" ")' "$OUT")" "true slower"
+equal "found by its size" "$(jq '.comparisons[] | select(.metric == "step_time_s" and .b == "bare-handicap") | .ratio > 1.025 and .ratio < 1.035' "$OUT")" true
+equal "the controls passed" "$(jq -c .control.ok "$OUT")" true
+check "for people" ncbench compare "$S"
+match "controls are told apart from verdicts" 'A/A and handicap controls: passed' "$OUT"
+fake blind 0 0.05 'sampling: {looks: [6], handicap: 3%}' 'gates: [{metric: step_time_s, verdict: not_slower}]'
+session 0 "a session too noisy to see 3 %" blind
+check_rc 7 "is untrustworthy" ncbench compare "$S"
+match "for that reason" 'untrustworthy: the handicap control, bare with steps 3 % longer, was not shown to be slower; it came out "inconclusive"' "$OUT"
+check_rc 7 "and its gate" ncbench gate "$S"
+cat >"$T/foreign.yaml" <<'END'
+version: 1
+name: foreign
+baseline: bare
+workload: {exec: ["true"], events: none}
+runtimes: [{name: bare, kind: bare}]
+sampling: {handicap: 3%}
+END
+check_rc 3 "a foreign command does not slow itself down" ncbench check "$T/foreign.yaml"
+match "the key is named" 'sampling.handicap: needs workload.command: base-train' "$ERR"
+mkdir "$T/h"
+NCBENCH_TRIAL_DIR=$T/h NANOCHAT_HANDICAP=1 check "nanochat, every step twice as long" nanochat base-train --depth=1 --max-seq-len=32 \
+    --vocab-size=256 --device-batch-size=1 --total-batch-size=32 --num-iterations=4 --data-source=synthetic --eval-every=-1 \
+    --sample-every=-1 --save-every=0
+equal "half of each step is waiting" "$(jq -s '[.[] | select(.event == "step") | (.t_end_s - .t_start_s) >= 2 * (.fwd_s + .bwd_s + .opt_s)] | all and length == 4' "$T"/h/events.rank*.jsonl)" true
+cat >"$T/verb.yaml" <<'END'
+version: 1
+name: verb
+baseline: bare
+workload:
+  command: base-train
+  model: {depth: 1, max_seq_len: 32, vocab_size: 256}
+  train: {device_batch_size: 1, total_batch_size: 32, num_iterations: 8, eval_every: -1, sample_every: -1, save_every: 0}
+  data: {source: synthetic}
+  check: {loss: {rel_tol: 1%}}
+runtimes: [{name: bare, kind: bare}, {name: arm, kind: bare}]
+sampling: {looks: [2], handicap: 400%, discard_first_block: false, warmup: {steps: 1, detect: false}}
+output: {plots: [], report: []}
+limits: {disk_free: 64KiB}
+END
+session 0 "a real session with a handicap" verb
+equal "the slowed arm was told so, and only that one" \
+    "$(jq -r '[.runtime, .env[0].environment.NANOCHAT_HANDICAP // "-"] | join(" ")' "$S/trials.jsonl" | sort -u | paste -sd,)" \
+    "arm -,bare -,bare-handicap 4"
+equal "its steps are longer, its losses are the same" \
+    "$(jq -s '[.[] | select(.runtime == "bare-handicap")] | map(.train.loss_last) == ([.[0].train.loss_last, .[0].train.loss_last])' "$S/trials.jsonl")" true
+ncbench compare "$S" --json >"$OUT" 2>"$ERR"
+equal "about five times" "$(jq '[.comparisons[] | select(.metric == "step_time_s" and .b == "bare-handicap")][0].ratio > 2' "$OUT")" true
+equal "comparable all the same" "$(jq -r '[.comparisons[] | select(.metric == "step_time_s" and .b == "bare-handicap")][0].verdict != "not_comparable"' "$OUT")" true
+NANOCHAT_HANDICAP=3% check_rc 2 "a ratio, not a text" nanochat base-train --depth=1 --max-seq-len=32 --vocab-size=256 \
+    --device-batch-size=1 --total-batch-size=32 --num-iterations=1 --data-source=synthetic
+match "is named" 'NANOCHAT_HANDICAP="3%": expected a ratio' "$ERR"
+
 # ---- disturbance: a second load on the machine while one arm runs, from outside of the session
 P=$PWD/$BUILD/payload
 cat >"$T/load.yaml" <<END

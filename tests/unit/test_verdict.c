@@ -345,7 +345,7 @@ static void small_scenario(struct small *out)
                        .margin = {(char *)"step_time_s", .01, 0},
                        .s = {.name = (char *)"small",
                              .n_runtimes = 2,
-                             .control = -1,
+                             .control = -1, .handicap = -1,
                              .n_cells = 1,
                              .primary = (char *)"step_time_s",
                              .n_margins = 1,
