@@ -2,7 +2,6 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
-#include "harness/scaling_stats.h"
 
 #include <math.h>
 #include <string.h>
@@ -182,81 +181,4 @@ double *analysis_values(const struct analysis *a, size_t cell, size_t arm, const
             block_value(b->items[i].trials[arm], metric, &x[*n]))
             ++*n;
     return x;
-}
-
-/* ---- scaling ----------------------------------------------------------------------------------
- */
-
-/* Do two cells differ only in the value that scales? */
-static bool same_but(const json_t *a, const json_t *b, const char *over)
-{
-    auto_json *x = json_deep_copy(a);
-    auto_json *y = json_deep_copy(b);
-    json_object_del(x, over);
-    json_object_del(y, over);
-    return json_equal(x, y);
-}
-
-static double cell_size(const struct study *s, size_t cell)
-{
-    double n = (double)s->cells[cell].ranks;
-    json_read_f64(s->cells[cell].values, s->scaling_over ? s->scaling_over : "ranks", &n);
-    return n;
-}
-
-static double median_of(const struct analysis *a, size_t cell, size_t arm, const char *metric)
-{
-    size_t n;
-    auto_free double *x = analysis_values(a, cell, arm, metric, &n);
-    return stats_median(x, n);
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = ((const struct scaling_point *)a)->n;
-    double y = ((const struct scaling_point *)b)->n;
-    return (x > y) - (x < y);
-}
-
-static void relate(const struct study *s, struct scaling_point *p, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        double n = p[i].n / p[0].n;
-        if (s->scaling == SCALING_WEAK) {
-            p[i].efficiency = scaling_efficiency_weak(p[i].step_time_s, p[0].step_time_s);
-            p[i].speedup = p[i].efficiency * n;
-        } else {
-            p[i].speedup = p[0].step_time_s / p[i].step_time_s;
-            p[i].efficiency = p[i].speedup / n;
-        }
-        p[i].karp_flatt = scaling_karp_flatt(p[i].speedup, n);
-    }
-}
-
-size_t analysis_scaling(const struct analysis *a, size_t arm, struct scaling_point **out)
-{
-    const struct study *s = a->study;
-    struct scaling_point *p = mem_zalloc(s->n_cells + 1, sizeof *p);
-    size_t count = 0;
-    for (size_t cell = 0; s->scaling != SCALING_NONE && cell < s->n_cells; cell++) {
-        const char *over = s->scaling_over ? s->scaling_over : "ranks";
-        double time = median_of(a, cell, arm, "step_time_s");
-        if (!same_but(s->cells[0].values, s->cells[cell].values, over) || !(time > 0) ||
-            !(cell_size(s, cell) > 0))
-            continue;
-        p[count++] =
-            (struct scaling_point){.cell = cell,
-                                   .n = cell_size(s, cell),
-                                   .step_time_s = time,
-                                   .tokens_per_s = median_of(a, cell, arm, "tokens_per_s")};
-    }
-    qsort(p, count, sizeof *p, by_size);
-    if (count < 2 || p[count - 1].n <= p[0].n) {
-        free(p);
-        *out = NULL;
-        return 0;
-    }
-    relate(s, p, count);
-    *out = p;
-    return count;
 }

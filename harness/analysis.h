@@ -8,6 +8,7 @@
 #define HARNESS_ANALYSIS_H
 
 #include "harness/comparability.h"
+#include "harness/scaling_stats.h"
 #include "harness/verdict.h"
 
 #include <stdbool.h>
@@ -63,11 +64,30 @@ struct scaling_point {
     double step_time_s, tokens_per_s; /* medians over the blocks; NaN if unknown */
     double efficiency;                /* relative to the smallest n */
     double speedup;
-    double karp_flatt; /* NaN at the smallest n */
+    double karp_flatt;          /* NaN at the smallest n */
+    double batch, accumulation; /* rows of a micro-batch, micro-batches a step; NaN if unknown */
+    bool breaks;                /* what a rank does changes here: no line, no model across it */
 };
 /* Points of an arm by growing n; returns how many (0: no scaling asked for, or one size only).
  * Where cells vary in more than the rank count, only those that share the other values of the
  * first. */
 size_t analysis_scaling(const struct analysis *a, size_t arm, struct scaling_point **out);
+
+/* Least squares of the blocks' log-ratios to the baseline on log2 of the size: does what a runtime
+ * costs grow with the size? False: no interval. */
+bool analysis_ratio_slope(const struct analysis *a, size_t arm, struct scaling_slope *out);
+
+/* Models, from this many sizes on, N = 1 among them, and across no break. What cannot be told from
+ * the data is not shown: coherency where the bootstrap's 95 % interval (blocks resampled within
+ * sizes, a fixed seed) reaches 0; the size beyond which throughput falls also below 6 sizes and
+ * beyond 4 times the largest. */
+#define SCALING_FIT_POINTS 4
+struct scaling_fit {
+    double serial; /* Amdahl's fraction (fit on times) or, for weak scaling, Gustafson's */
+    struct usl usl;
+    bool coherency_shown, n_max_shown;
+    struct interval n_max_ci;
+};
+bool analysis_scaling_fit(const struct analysis *a, size_t arm, struct scaling_fit *out);
 
 #endif

@@ -181,6 +181,8 @@ static void scaling_index(const struct analysis *a, size_t arm, struct str *dat,
     str_appendf(dat, "# %s: size step_time_s tokens_per_s speedup efficiency_percent\n",
                 a->study->arms[arm].name);
     for (size_t i = 0; i < count; i++) {
+        if (p[i].breaks) /* an empty line ends the line that is drawn */
+            str_append(dat, "\n");
         double columns[] = {p[i].n, p[i].step_time_s, p[i].tokens_per_s, p[i].speedup,
                             p[i].efficiency * 100};
         for (size_t k = 0; k < 5; k++)

@@ -25,6 +25,7 @@ void report_treatments(const struct analysis *a, struct document *out);
 void report_numbers(const struct analysis *a, bool primary, struct document *out);
 void report_details(const struct analysis *a, struct document *out);
 void report_phases(const struct analysis *a, struct document *out);
+bool report_has_scaling(const struct analysis *a);
 void report_scaling(const struct analysis *a, struct document *out);
 void report_failures(const struct session_data *session, const struct analysis *a,
                      struct document *out);
@@ -34,6 +35,7 @@ void report_provenance(const struct session_data *session, const struct analysis
 
 /* A value of a metric for people, by its unit: "203.1 ms", "52,400 /s", "53.2 %", "1.4 GiB". */
 void report_put_value(struct str *out, const char *metric, double value);
+void report_put_seconds(struct document *d, double s); /* a cell: "12.3 ms", or a dash */
 /* "step time" of step_time_s, "start-up time" of start_s, else the name. */
 const char *report_metric_words(const char *metric);
 /* The label of a cell: "ranks 2", or "all" for a matrix of one point. */

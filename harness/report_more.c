@@ -5,7 +5,6 @@
 #include "common/num.h"
 #include "harness/counters_compare.h"
 #include "harness/report.h"
-#include "harness/scaling_stats.h"
 #include "harness/stats_random.h"
 
 #include <math.h>
@@ -14,7 +13,7 @@
 /* ---- phases -------------------------------------------------------------------------------------
  */
 
-static void seconds_cell(struct document *d, double s)
+void report_put_seconds(struct document *d, double s)
 {
     auto_str text = STR_INIT;
     report_put_value(&text, "s_s", s);
@@ -45,10 +44,10 @@ static void start_up_table(const struct analysis *a, struct document *out)
             document_cell(out, "%s", report_cell_label(s, cell));
             document_cell(out, "%s", s->arms[arm].name);
             document_cell(out, "%zu", n);
-            seconds_cell(out, m.estimate);
+            report_put_seconds(out, m.estimate);
             document_cell(out, "%s", ci.data);
-            seconds_cell(out, stats_p95(x, n));
-            seconds_cell(out, stats_max(x, n));
+            report_put_seconds(out, stats_p95(x, n));
+            report_put_seconds(out, stats_max(x, n));
         }
 }
 
@@ -90,88 +89,9 @@ void report_phases(const struct analysis *a, struct document *out)
                 continue;
             document_cell(out, "%s", phases[p]);
             for (size_t arm = 0; arm < s->n_arms; arm++)
-                seconds_cell(out, phase_median(a, cell, arm, phases[p]));
+                report_put_seconds(out, phase_median(a, cell, arm, phases[p]));
         }
     }
-}
-
-/* ---- scaling
- * --------------------------------------------------------------------------------------- */
-
-static void scaling_row(const struct study *s, size_t arm, const struct scaling_point *p,
-                        bool first, struct document *out)
-{
-    document_cell(out, "%s", s->arms[arm].name);
-    document_cell(out, "%.0f", p->n);
-    seconds_cell(out, p->step_time_s);
-    auto_str rate = STR_INIT;
-    report_put_value(&rate, "tokens_per_s", p->tokens_per_s);
-    document_cell(out, "%s", rate.data);
-    document_cell(out, "%.2f", p->speedup);
-    document_cell(out, "%.1f %%", p->efficiency * 100);
-    if (first || isnan(p->karp_flatt))
-        document_cell(out, "–");
-    else
-        document_cell(out, "%.4f", p->karp_flatt);
-}
-
-/* Two points give an efficiency and nothing more: a model is fitted from four points on. */
-static void fit_line(const struct study *s, size_t arm, const struct scaling_point *p, size_t count,
-                     struct document *out)
-{
-    if (count < 4 || p[0].n > 1)
-        return;
-    auto_free double *n = mem_alloc(count * sizeof *n);
-    auto_free double *c = mem_alloc(count * sizeof *c);
-    for (size_t i = 0; i < count; i++)
-        n[i] = p[i].n, c[i] = p[i].speedup;
-    struct usl fit = scaling_usl(n, c, count);
-    auto_str text = STR_INIT;
-    if (s->scaling == SCALING_STRONG)
-        str_appendf(&text, "Amdahl's serial fraction (fit on times) %.4f; ",
-                    scaling_amdahl_b(n, c, count));
-    else
-        str_appendf(&text, "Gustafson's serial fraction %.4f; ", scaling_gustafson(n, c, count));
-    str_appendf(&text, "USL contention %.4f, coherency %.2g", fit.alpha, fit.beta);
-    if (scaling_usl_n_max_shown(&fit, count, n[count - 1]))
-        str_appendf(&text, ", largest useful size about %.0f", fit.n_max);
-    document_item(out, "%s: %s", s->arms[arm].name, text.data);
-}
-
-void report_scaling(const struct analysis *a, struct document *out)
-{
-    const struct study *s = a->study;
-    auto_free char *size = report_header_word(s->scaling_over ? s->scaling_over : "ranks");
-    auto_free char *header =
-        mem_printf("arm|%s|step time|tokens/s|speed-up|efficiency|Karp–Flatt", size);
-    document_table(out, header, "lrrrrrr",
-                   s->scaling == SCALING_WEAK
-                       ? "Weak scaling (the work grows with the size): efficiency T(first)/T(N). A "
-                         "constant Karp–Flatt column is a serial fraction, a growing one overhead"
-                       : "Strong scaling (the same work): efficiency is speed-up / N. A constant "
-                         "Karp–Flatt column is a serial fraction, a growing one overhead");
-    for (size_t arm = 0; arm < s->n_arms; arm++) {
-        struct scaling_point *p;
-        size_t count = analysis_scaling(a, arm, &p);
-        for (size_t i = 0; i < count; i++)
-            scaling_row(s, arm, &p[i], i == 0, out);
-        free(p);
-    }
-    document_list(out);
-    for (size_t arm = 0; arm < s->n_arms; arm++) {
-        struct scaling_point *p;
-        size_t count = analysis_scaling(a, arm, &p);
-        fit_line(s, arm, p, count, out);
-        free(p);
-    }
-}
-
-static bool has_scaling(const struct analysis *a)
-{
-    struct scaling_point *p;
-    size_t count = analysis_scaling(a, a->study->baseline, &p);
-    free(p);
-    return count > 0;
 }
 
 /* ---- failures
@@ -536,7 +456,7 @@ void report_full(const struct session_data *session, const struct analysis *a,
     figure(out, "steps", &figures->steps,
            "Every steady step of every trial (dots) and the trial's median (mark), block by block.",
            figures->why);
-    if (has_scaling(a)) {
+    if (report_has_scaling(a)) {
         document_heading(out, 2, "Scaling");
         report_scaling(a, out);
         figure(out, "scaling", &figures->scaling, "Speed-up and efficiency against the ideal.",
@@ -570,6 +490,10 @@ void report_compare(const struct session_data *session, const struct analysis *a
     report_numbers(a, true, out);
     report_numbers(a, false, out);
     report_counters(a, out);
+    if (report_has_scaling(a)) {
+        document_heading(out, 2, "Scaling");
+        report_scaling(a, out);
+    }
     if (!explain)
         return;
     document_heading(out, 2, "How the numbers came about");

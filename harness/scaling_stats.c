@@ -100,6 +100,28 @@ bool scaling_usl_n_max_shown(const struct usl *fit, size_t points, double n_larg
     return points >= 6 && !isnan(fit->n_max) && fit->n_max <= 4 * n_largest;
 }
 
+struct scaling_slope scaling_slope(const double *x, const double *y, size_t n, double confidence)
+{
+    struct scaling_slope out = {NAN, INTERVAL_NONE, NAN};
+    double mx = stats_mean(x, n), my = stats_mean(y, n), xx = 0, xy = 0, left = 0;
+    for (size_t i = 0; i < n; i++) {
+        xx += (x[i] - mx) * (x[i] - mx);
+        xy += (x[i] - mx) * (y[i] - my);
+    }
+    if (n < 3 || !(xx > 0))
+        return out;
+    out.slope = xy / xx;
+    for (size_t i = 0; i < n; i++) {
+        double r = y[i] - my - out.slope * (x[i] - mx);
+        left += r * r;
+    }
+    double nu = (double)n - 2, se = sqrt(left / nu / xx);
+    double half = stats_t_quantile((1 + confidence) / 2, nu) * se;
+    out.ci = (struct interval){out.slope - half, out.slope + half};
+    out.p = se > 0 ? 2 * stats_t_upper(fabs(out.slope) / se, nu) : out.slope == 0;
+    return out;
+}
+
 /* "AllReduce", "all_reduce" and "all-reduce" are one name. */
 static bool same_op(const char *a, const char *b)
 {

@@ -7,6 +7,8 @@
 #ifndef HARNESS_SCALING_STATS_H
 #define HARNESS_SCALING_STATS_H
 
+#include "harness/stats.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +38,15 @@ struct usl scaling_usl(const double *n, const double *c, size_t count);
 double scaling_usl_predict(const struct usl *fit, double n);
 /* N_max means something: at least 6 points, and not beyond 4 times the largest N measured. */
 bool scaling_usl_n_max_shown(const struct usl *fit, size_t points, double n_largest);
+
+/* Straight line by least squares: slope with its t interval, n - 2 degrees of freedom. NaN for
+ * fewer than 3 points or one x. */
+struct scaling_slope {
+    double slope;
+    struct interval ci;
+    double p; /* two-sided, of no slope */
+};
+struct scaling_slope scaling_slope(const double *x, const double *y, size_t n, double confidence);
 
 /* nccl-tests' conventions: algbw = bytes / time, busbw = algbw times the factor. op by its name in
  * `comm` events ("all_reduce", "AllReduce", …). False: n < 2, or no such operation. */

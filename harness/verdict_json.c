@@ -128,6 +128,46 @@ static json_t *finding_json(const struct analysis *a, size_t cell, size_t arm,
     return obj;
 }
 
+static json_t *point_json(const struct analysis *a, const struct scaling_point *p)
+{
+    static const char why[] = "no value";
+    json_t *obj = json_object();
+    json_put_str(obj, "cell", a->study->cells[p->cell].id);
+    json_put_f64(obj, "n", p->n);
+    put_number(obj, "step_time_s", p->step_time_s, why);
+    put_number(obj, "tokens_per_s", p->tokens_per_s, why);
+    put_number(obj, "speedup", p->speedup, why);
+    put_number(obj, "efficiency", p->efficiency, why);
+    put_number(obj, "karp_flatt", p->karp_flatt, "the smallest size has none");
+    put_number(obj, "device_batch_size", p->batch, "the workload did not say");
+    put_number(obj, "accumulation", p->accumulation, "the workload did not say");
+    json_put_bool(obj, "breaks", p->breaks);
+    return obj;
+}
+
+static json_t *scaling_json(const struct analysis *a)
+{
+    json_t *list = json_array();
+    for (size_t arm = 0; arm < a->study->n_arms; arm++) {
+        struct scaling_point *p;
+        struct scaling_slope slope;
+        size_t count = analysis_scaling(a, arm, &p);
+        json_t *obj = json_object(), *points = json_array();
+        for (size_t i = 0; i < count; i++)
+            json_array_append_new(points, point_json(a, &p[i]));
+        json_put_str(obj, "arm", a->study->arms[arm].name);
+        json_put(obj, "points", points);
+        if (arm != a->study->baseline && analysis_ratio_slope(a, arm, &slope))
+            json_put(obj, "log_ratio_per_doubling", triple(slope.slope, slope.ci));
+        else
+            json_put_null(obj, "log_ratio_per_doubling",
+                          arm == a->study->baseline ? "this is the baseline" : "too few points");
+        json_array_append_new(list, obj);
+        free(p);
+    }
+    return list;
+}
+
 json_t *analysis_json(const struct analysis *a, const char *session)
 {
     const struct study *s = a->study;
@@ -155,6 +195,10 @@ json_t *analysis_json(const struct analysis *a, const char *session)
     for (size_t i = 0; i < a->count; i++)
         json_array_append_new(list, comparison_json(a, &a->items[i]));
     json_put(root, "comparisons", list);
+    if (s->scaling != SCALING_NONE)
+        json_put(root, "scaling", scaling_json(a));
+    else
+        json_put_null(root, "scaling", "the scenario asks for no scaling");
     json_put(root, "counters", counters_json(a));
     return root;
 }

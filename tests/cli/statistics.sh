@@ -175,6 +175,59 @@ NANOCHAT_HANDICAP=3% check_rc 2 "a ratio, not a text" nanochat base-train --dept
     --device-batch-size=1 --total-batch-size=32 --num-iterations=1 --data-source=synthetic
 match "is named" 'NANOCHAT_HANDICAP="3%": expected a ratio' "$ERR"
 
+# ---- scaling: made of records, sizes 1 to N, step times and batches as given
+# scaled NAME MODE BATCH-AT-N… : session $T/NAME; speed by USL (alpha .02, beta .0005), the arm 0.3 % slower at each doubling
+scaled() {
+    python3 - "$@" "$T" <<'END'
+import json, math, os, random, sys
+name, mode, batches, top = sys.argv[1], sys.argv[2], [int(b) for b in sys.argv[3:-1]], sys.argv[-1]
+d = f"{top}/{name}"
+os.makedirs(d)
+arms = [{"name": "bare", "kind": "bare"}, {"name": "arm", "kind": "bare"}]
+cells = [{"id": f"c{i:02d}", "values": {"ranks": 2**i}, "nodes": 1, "ranks_per_node": 2**i, "runtimes": arms} for i in range(len(batches))]
+json.dump({"name": name, "baseline": "bare", "runtimes": arms, "cells": cells, "scaling": {"mode": mode, "over": "ranks"},
+           "sampling": {"looks": [6], "stop": "never"}, "compare": {"primary": "step_time_s"}}, open(d + "/resolved.json", "w"))
+json.dump({"schema": "session/1.0", "session": name, "state": "complete", "exit_code": 0}, open(d + "/session.json", "w"))
+rng = random.Random(7)
+out = open(d + "/trials.jsonl", "w")
+for i, b in enumerate(batches):
+    n = 2**i
+    c = n / (1 + .02 * (n - 1) + .0005 * n * (n - 1))
+    for block in range(1, 7):
+        for arm in range(2):
+            t = (n if mode == "weak" else 1) / c * (1 + .003 * arm * i) * math.exp(rng.gauss(0, .0005))
+            json.dump({"schema": "trial/1.0", "trial": f"c{i:02d}.b{block}.{arm}", "seq": 1, "cell": {"id": f"c{i:02d}"}, "block": block, "ranks": n,
+                       "runtime": arms[arm]["name"], "baseline": arm == 0, "outcome": "ok", "env": [],
+                       "config": {"device_batch_size": b, "accumulation": max(1, 64 // n) if mode == "strong" else 1},
+                       "train": {"step_time_s": {"median": t}}}, out)
+            out.write("\n")
+END
+}
+if command -v python3 >/dev/null; then
+    scaled weak weak 4 4 4 4 4 4 4
+    check "report of a scaling series" ncbench report "$T/weak" --md -o "$T/weak.md"
+    match "the slope of the ratio, with its interval" 'arm: the ratio to bare changes by \+0\.(29|30|28) % at each doubling \(95 % CI \+0\.[0-9]+ to \+0\.[0-9]+ %\): what it costs grows' "$T/weak.md"
+    match "contention and coherency, as planted" 'bare: Gustafson.* USL contention 0\.0(19|20)[0-9]*, coherency 0\.000(49|5)' "$T/weak.md"
+    match "the largest useful size, with its interval" 'largest useful size about 4[0-9] \(95 % CI 4[0-9]–4[0-9]\)' "$T/weak.md"
+    match "the batch at each point" '4 × 1' "$T/weak.md"
+    check "compare has it too" ncbench compare "$T/weak" --json
+    equal "as JSON" "$(jq -c '.scaling[1] | [.arm, (.points | length), .log_ratio_per_doubling[1] > 0]' "$OUT")" '["arm",7,true]'
+    scaled few strong 4 4 4 4
+    check "four sizes" ncbench report "$T/few" --md -o "$T/few.md"
+    match "a serial fraction" 'Amdahl.s serial fraction' "$T/few.md"
+    equal "no largest size from four points" "$(grep -c 'largest useful' "$T/few.md")" 0
+    equal "accumulation falls in strong scaling: no break" "$(grep -c 'the batch of a rank changes' "$T/few.md")" 0
+    scaled two weak 4 4
+    check "two sizes" ncbench report "$T/two" --md -o "$T/two.md"
+    equal "efficiency alone" "$(grep -cE 'USL|Gustafson' "$T/two.md")" 0
+    scaled broken weak 4 4 2 2 2
+    check "another batch from 4 ranks on" ncbench report "$T/broken" --md -o "$T/broken.md"
+    match "is a break" 'bare: from 2 to 4 the batch of a rank changes \(4 × 1 to 2 × 1' "$T/broken.md"
+    equal "and no model is fitted across it" "$(grep -cE 'USL|Gustafson' "$T/broken.md")" 0
+    check "its plot" ncbench plot "$T/broken" --kind scaling -o "$T/broken-plots"
+    equal "has a gap there" "$(awk '/^# arm/ {exit} {print ($0 == "") ? "-" : $1}' "$T/broken-plots/scaling.dat" | paste -sd' ' | grep -c '2 - 4 8 16')" 1
+fi
+
 # ---- disturbance: a second load on the machine while one arm runs, from outside of the session
 P=$PWD/$BUILD/payload
 cat >"$T/load.yaml" <<END

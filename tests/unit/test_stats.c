@@ -453,6 +453,19 @@ static void strata_error_rates(void)
     CU_ASSERT_TRUE(honest > rounds * .02 && honest < rounds * .065);
 }
 
+static void slope_of_a_line(void)
+{
+    /* by hand: residuals .1 -.2 .1 at 0 1 2 around 1 + 2 x */
+    const double x[3] = {0, 1, 2}, y[3] = {1.1, 2.8, 5.1}, one[3] = {1, 1, 1};
+    struct scaling_slope s = scaling_slope(x, y, 3, .95);
+    CU_ASSERT_NEAR(s.slope, 2, 1e-12);
+    double se = sqrt(.06 / 1 / 2);
+    CU_ASSERT_NEAR(s.ci.hi, 2 + se * stats_t_quantile(.975, 1), 1e-9);
+    CU_ASSERT_NEAR(s.p, 2 * stats_t_upper(2 / se, 1), 1e-12);
+    CU_ASSERT_TRUE(isnan(scaling_slope(one, y, 3, .95).slope));
+    CU_ASSERT_TRUE(isnan(scaling_slope(x, y, 2, .95).ci.lo));
+}
+
 /* Blocks for a power of 80 % (90 %), alpha .05, no true difference: simulated with 1,500 sessions a
  * point (one standard error is 1 % of power), n in steps of 1 below 20, of 2 below 60, then of 8.
  */
@@ -501,8 +514,8 @@ UNIT_MAIN({"paired t vectors", paired_vectors}, {"tost vectors", tost_vectors},
           {"median interval vectors", median_interval_vectors},
           {"scaling vectors", scaling_vectors}, {"usl constraints", usl_constraints},
           {"bus bandwidth", bus_bandwidth}, {"looks and holm", looks_and_holm},
-          {"blocks needed", blocks_needed}, {"strata", strata},
-          {"strata: error rates", strata_error_rates},
+          {"blocks needed", blocks_needed}, {"slope of a line", slope_of_a_line},
+          {"strata", strata}, {"strata: error rates", strata_error_rates},
           {"power of equivalence", power_of_equivalence},
           {"degenerate samples", degenerate_samples}, {"properties", properties},
           {"generator", generator}, {"bootstrap", bootstrap},
