@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct image_options {
-    char *name, *dir, *archive, *nanochat;
+    char *name, *dir, *archive, *layout, *squashfs, *nanochat;
     bool json;
 };
 
@@ -28,6 +28,12 @@ const struct option_spec image_options[] = {
      "podman's store"},
     {"archive", 'o', OPT_STRING, offsetof(struct image_options, archive), NULL, 0, 0, "FILE",
      "write the image as an OCI archive; without --name nothing goes into podman's store"},
+    {"layout", 0, OPT_STRING, offsetof(struct image_options, layout), NULL, 0, 0, "DIR",
+     "write the image as an OCI layout directory; without --name nothing goes into podman's store"},
+    {"squashfs", 's', OPT_STRING, offsetof(struct image_options, squashfs), NULL, 0, 0, "FILE",
+     "write the root file system as a squashfs, for enroot, pyxis, apptainer and charliecloud; "
+     "/bin/sh is put in as well, which enroot needs; without --name nothing goes into podman's "
+     "store"},
     {"nanochat", 0, OPT_STRING, offsetof(struct image_options, nanochat), NULL, 0, 0, "PATH",
      "the program to put in; default: the one beside ncbench, else the one on PATH"},
     {"json", 0, OPT_BOOL, offsetof(struct image_options, json), NULL, 0, 0, NULL,
@@ -55,7 +61,7 @@ static int find_nanochat(const struct image_options *o, char **out, struct error
 
 /* Where the time of a build went. */
 struct build_times {
-    double files_s, archive_s, store_s;
+    double files_s, archive_s, squashfs_s, store_s;
 };
 
 struct build {
@@ -64,7 +70,8 @@ struct build {
     char *work;     /* owned, removed */
     bool to_store;
     struct image_root root;
-    char *digest; /* owned; NULL for a directory alone */
+    char *digest; /* owned; NULL for a directory or a squashfs alone */
+    char squashfs_sha256[SHA256_HEX];
     struct build_times times;
 };
 
@@ -85,7 +92,19 @@ static int build_files(struct build *b, struct error *err)
     auto_free char *dir = mem_printf("%s/root", b->work);
     int failed = b->options->dir ? image_root_replace(b->nanochat, b->options->dir, &b->root, err)
                                  : image_root_build(b->nanochat, dir, &b->root, err);
+    if (!failed && b->options->squashfs)
+        failed = image_root_add_shell(&b->root, err);
     b->times.files_s = clock_mono_s() - start;
+    return failed;
+}
+
+static int build_squashfs(struct build *b, struct error *err)
+{
+    double start = clock_mono_s();
+    if (!b->options->squashfs)
+        return 0;
+    int failed = image_squashfs(&b->root, b->options->squashfs, b->squashfs_sha256, err);
+    b->times.squashfs_s = clock_mono_s() - start;
     return failed;
 }
 
@@ -94,8 +113,14 @@ static int build_archive(struct build *b, struct error *err)
     double start = clock_mono_s();
     auto_free char *inside = mem_printf("%s/image.tar", b->work);
     const char *archive = b->options->archive ? b->options->archive : inside;
-    if (!b->to_store && !b->options->archive)
+    if (b->options->layout &&
+        image_oci_layout(&b->root, b->options->name, b->options->layout, &b->digest, err))
+        return -err->code;
+    if (!b->to_store && !b->options->archive) {
+        b->times.archive_s = clock_mono_s() - start;
         return 0;
+    }
+    free(steal(&b->digest));
     if (image_oci_write(&b->root, b->options->name, b->work, archive, &b->digest, err))
         return -err->code;
     b->times.archive_s = clock_mono_s() - start;
@@ -118,11 +143,18 @@ static void print_build_json(const struct build *b, struct str *out)
     if (b->digest)
         json_put_str(obj, "digest", b->digest);
     else
-        json_put_null(obj, "digest", "a directory has none");
+        json_put_null(obj, "digest", "a directory and a squashfs have none");
     if (b->options->dir)
         json_put_str(obj, "dir", b->options->dir);
     if (b->options->archive)
         json_put_str(obj, "archive", b->options->archive);
+    if (b->options->layout)
+        json_put_str(obj, "layout", b->options->layout);
+    if (b->options->squashfs) {
+        json_put_str(obj, "squashfs", b->options->squashfs);
+        json_put_str(obj, "squashfs_sha256", b->squashfs_sha256);
+        json_put_f64(obj, "squashfs_s", b->times.squashfs_s);
+    }
     json_put_str(obj, "nanochat", b->nanochat);
     json_put_str(obj, "nanochat_sha256", b->root.sha256);
     json_put_int(obj, "libraries", (int64_t)b->root.libraries);
@@ -136,11 +168,15 @@ static void print_build_json(const struct build *b, struct str *out)
 
 static void print_build_text(const struct build *b, struct str *out)
 {
-    char size[32], files[32], archive[32], store[32];
+    char size[32], files[32], archive[32], squashfs[32], store[32];
     if (b->to_store)
         str_appendf(out, "image      %s\n", b->options->name);
     if (b->options->archive)
         str_appendf(out, "archive    %s\n", b->options->archive);
+    if (b->options->layout)
+        str_appendf(out, "layout     %s\n", b->options->layout);
+    if (b->options->squashfs)
+        str_appendf(out, "squashfs   %s, sha256 %.12s\n", b->options->squashfs, b->squashfs_sha256);
     if (b->options->dir)
         str_appendf(out, "directory  %s\n", b->options->dir);
     if (b->digest)
@@ -153,6 +189,9 @@ static void print_build_text(const struct build *b, struct str *out)
     if (b->digest)
         str_appendf(out, ", archive %s",
                     num_format_duration(archive, sizeof archive, b->times.archive_s));
+    if (b->options->squashfs)
+        str_appendf(out, ", squashfs %s",
+                    num_format_duration(squashfs, sizeof squashfs, b->times.squashfs_s));
     if (b->to_store)
         str_appendf(out, ", podman load %s",
                     num_format_duration(store, sizeof store, b->times.store_s));
@@ -168,10 +207,11 @@ static int write_stdout(const struct str *text, struct error *err)
 
 static int do_build(const struct image_options *o, bool named, struct error *err)
 {
-    struct build b = {.options = o, .to_store = named || (!o->dir && !o->archive)};
+    struct build b = {.options = o,
+                      .to_store = named || (!o->dir && !o->archive && !o->layout && !o->squashfs)};
     auto_str out = STR_INIT;
     int failed = find_nanochat(o, &b.nanochat, err) || make_work(&b, err) || build_files(&b, err) ||
-                 build_archive(&b, err);
+                 build_archive(&b, err) || build_squashfs(&b, err);
     auto_error struct error ignored = ERROR_INIT;
     if (b.work && fs_remove_tree(b.work, NCBENCH_EXIT_RESULTS, &ignored))
         log_warn("%s", ignored.message);

@@ -2,6 +2,8 @@
  *
  *   image_root_build   nanochat and the closure of its shared libraries as a directory
  *   image_oci_write    that directory as an OCI archive, reproducible to the byte
+ *   image_oci_layout   the same as an OCI layout directory, for skopeo, umoci, enroot's load
+ *   image_squashfs     it as one file: enroot, pyxis, apptainer, charliecloud
  *   image_store_*      podman's store: load, list, remove
  *
  * The libraries keep their paths, symbolic links included, so that the dynamic loader inside takes
@@ -48,6 +50,18 @@ int image_root_replace(const char *nanochat, const char *dir, struct image_root 
  * manifest, owned by the caller. work: a directory for intermediate files. */
 int image_oci_write(const struct image_root *root, const char *name, const char *work,
                     const char *path, char **digest, struct error *err);
+/* The same image as a layout directory, which must be absent or an earlier layout (4: it is not).
+ */
+int image_oci_layout(const struct image_root *root, const char *name, const char *dir,
+                     char **digest, struct error *err);
+/* Put the host's /bin/sh and its libraries into a root: enroot and pyxis start every program by a
+ * shell. */
+int image_root_add_shell(struct image_root *root, struct error *err);
+/* Write a root as a squashfs, reproducible to the byte; made aside, then in place of path, under a
+ * lock (path.lock) that two jobs take in turn. sha256: of the file. 4: mksquashfs is missing or
+ * failed. */
+int image_squashfs(const struct image_root *root, const char *path, char sha256[static SHA256_HEX],
+                   struct error *err);
 /* Seconds since 1970 that all files get: SOURCE_DATE_EPOCH, else 0. 2: it is not a number. */
 int image_epoch(int64_t *out, struct error *err);
 

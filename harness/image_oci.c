@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
 #define TAR_TIMEOUT_S 600.0
 #define TYPE_MANIFEST "application/vnd.oci.image.manifest.v1+json"
@@ -192,6 +193,42 @@ int image_oci_write(const struct image_root *root, const char *name, const char 
 {
     mode_t before = umask(022); /* modes are part of the archive */
     int failed = write_archive(root, name, work, path, digest, err);
+    umask(before);
+    return failed;
+}
+
+static int write_layout_dir(const struct image_root *root, const char *name, const char *dir,
+                            char **digest, struct error *err)
+{
+    auto_free char *aside = mem_printf("%s.tmp.%d", dir, (int)getpid());
+    auto_free char *tar = mem_printf("%s.layer", aside); /* on the file system of the layout */
+    auto_error struct error ignored = ERROR_INIT;
+    struct blob manifest;
+    if (fs_remove_tree(aside, NCBENCH_EXIT_RESULTS, err))
+        return -err->code;
+    if (write_layout(root, name, aside, tar, &manifest, err) ||
+        fs_remove_tree(dir, NCBENCH_EXIT_RESULTS, err)) {
+        fs_remove_tree(aside, NCBENCH_EXIT_RESULTS, &ignored);
+        fs_remove_tree(tar, NCBENCH_EXIT_RESULTS, &ignored);
+        return -err->code;
+    }
+    if (rename(aside, dir))
+        return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot rename %s to %s", aside, dir);
+    free(*digest);
+    *digest = mem_printf("sha256:%s", manifest.sha256);
+    return 0;
+}
+
+int image_oci_layout(const struct image_root *root, const char *name, const char *dir,
+                     char **digest, struct error *err)
+{
+    auto_free char *marker = mem_printf("%s/oci-layout", dir);
+    if (fs_exists(dir) && !fs_exists(marker)) {
+        error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s exists and is no OCI layout", dir);
+        return error_hint(err, "name a directory that does not exist yet");
+    }
+    mode_t before = umask(022);
+    int failed = write_layout_dir(root, name, dir, digest, err);
     umask(before);
     return failed;
 }

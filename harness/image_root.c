@@ -271,6 +271,26 @@ static int add_libraries(struct image_root *root, const struct strv *libraries, 
     return 0;
 }
 
+static int add_shell(struct image_root *root, struct error *err)
+{
+    static const char shell[] = "/bin/sh";
+    auto_strv libraries = STRV_INIT;
+    if (image_closure(shell, &libraries, err) || add_file(root->dir, shell, &root->bytes, err))
+        return -err->code;
+    for (size_t i = 0; i < libraries.count; i++)
+        if (add_file(root->dir, libraries.items[i], &root->bytes, err))
+            return -err->code;
+    return 0;
+}
+
+int image_root_add_shell(struct image_root *root, struct error *err)
+{
+    mode_t before = umask(022);
+    int failed = add_shell(root, err);
+    umask(before);
+    return failed ? error_wrap(err, "a shell for enroot and pyxis") : 0;
+}
+
 /* umask would leak into the modes, and so into the digest. */
 static int build(const char *nanochat, struct image_root *root, struct error *err)
 {

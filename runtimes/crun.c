@@ -16,7 +16,7 @@
 #include "common/mem.h"
 
 #include <string.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 static const char *const keys[] = {"image",   "rootfs", "nanochat", "mounts",   "devices",
                                    "ulimits", "ipc",    "network",  "shm_size", NULL};
@@ -194,8 +194,10 @@ static int stop(const struct runtime_launch *launch, struct error *err)
 static int cleanup(const struct runtime_spec *spec, const char *session_dir, struct error *err)
 {
     auto_free char *bundles = mem_printf("%s/crun/bundles", session_dir);
+    auto_free char *state = state_dir(session_dir);
     if (fs_remove_tree(bundles, NCBENCH_EXIT_RESULTS, err))
         return -err->code;
+    rmdir(state); /* with a container in it, it stays */
     return root_view_remove(spec, session_dir, err);
 }
 

@@ -185,7 +185,9 @@ static int import(const struct runtime_spec *spec, const char *session_dir, cons
     int failed = client_must(&pack, &env, CLIENT_IMPORT_S, "packing the root file system", err) ||
                  client_must(&load, &env, CLIENT_IMPORT_S, "importing the root file system", err);
     auto_error struct error ignored = ERROR_INIT;
+    auto_free char *kind = fs_dirname(dir);
     fs_remove_tree(dir, NCBENCH_EXIT_RESULTS, &ignored);
+    rmdir(kind);
     return failed ? -err->code : 0;
 }
 

@@ -188,9 +188,11 @@ static int cleanup(const struct runtime_spec *spec, const char *session_dir, str
 {
     auto_free char *dir = client_session_path(session_dir, "enroot", spec->image);
     auto_free char *name = container_of(spec, session_dir);
-    if (remove_container(name, err))
+    auto_free char *kind = fs_dirname(dir);
+    if (remove_container(name, err) || fs_remove_tree(dir, NCBENCH_EXIT_RESULTS, err))
         return -err->code;
-    return fs_remove_tree(dir, NCBENCH_EXIT_RESULTS, err);
+    rmdir(kind);
+    return 0;
 }
 
 /* ---- trial ----------------------------------------------------------------------------------- */

@@ -143,7 +143,11 @@ int root_view_remove(const struct runtime_spec *spec, const char *session_dir, s
 {
     auto_free char *root = root_view_path(spec, session_dir);
     auto_free char *dir = fs_dirname(root);
-    return fs_remove_tree(dir, NCBENCH_EXIT_RESULTS, err);
+    auto_free char *kind = fs_dirname(dir);
+    if (fs_remove_tree(dir, NCBENCH_EXIT_RESULTS, err))
+        return -err->code;
+    rmdir(kind); /* unless another arm has its own there */
+    return 0;
 }
 
 /* ---- mount points ---------------------------------------------------------------------------- */

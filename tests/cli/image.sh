@@ -63,6 +63,28 @@ SOURCE_DATE_EPOCH=86400 ncbench image build --archive "$T/c.tar" >/dev/null
 no_match "SOURCE_DATE_EPOCH counts" "$digest" "$T/c.tar"
 check_rc 2 "a bad SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=now ncbench image build --archive "$T/d"
 
+# ---- an OCI layout and a squashfs --------------------------------------------------------------
+check "build a layout" ncbench image build --layout "$T/layout"
+match "with the archive's digest" "^digest *sha256:$digest" "$OUT"
+check "the same files as in the archive" diff -r "$T/oci" "$T/layout"
+check "again, over an earlier one" ncbench image build --layout "$T/layout"
+check_rc 4 "not over something else" ncbench image build --layout "$T/mine"
+if command -v mksquashfs >/dev/null; then
+    check "build a squashfs" ncbench image build --nanochat "$BUILD/payload" --squashfs "$T/a.sqsh" --json
+    match "with its hash" "\"squashfs_sha256\": \"$(sha256sum "$T/a.sqsh" | cut -c1-64)\"" "$OUT"
+    (
+        umask 077
+        ncbench image build --nanochat "$BUILD/payload" --squashfs "$T/b.sqsh"
+    ) >/dev/null
+    check "two builds give the same squashfs" cmp "$T/a.sqsh" "$T/b.sqsh"
+    unsquashfs -lln "$T/a.sqsh" >"$T/list"
+    match "the program is in it" " 0/0 .* 1970-01-01 .*squashfs-root/usr/local/bin/nanochat" "$T/list"
+    match "and a shell, for enroot" "squashfs-root(/usr)?/bin/sh" "$T/list"
+else
+    check_rc 4 "a squashfs without mksquashfs" ncbench image build --squashfs "$T/a.sqsh"
+    skip "a squashfs" "mksquashfs is not installed"
+fi
+
 # ---- what cannot be ----------------------------------------------------------------------------
 check_rc 4 "no such program" ncbench image build --dir "$T/x" --nanochat "$T/nosuch"
 check_rc 4 "not an ELF program" ncbench image build --dir "$T/x" --nanochat "$T/version"

@@ -53,6 +53,7 @@ containers_left() {
     esac
 }
 
+# shellcheck disable=SC2016  # the dollars are the scenario's
 environment() { # KIND OWN: exact values; only the names of the regex OWN are added
     local want marks='NCBENCH_TRIAL_|MASTER_PORT=' # differ from trial to trial
     ENVIRONMENT='{NL: "a\nb", LITERAL: "a\\nb", QUOTES: "\"x\" y", EQUALS: a=b=c, EMPTY: "", UTF8: "grüße", SPACE: " lead ", DOLLAR: "$${HOME}:$$PATH", QUOTED: "\"q\""}'
@@ -100,7 +101,7 @@ exit_codes() { # KIND
     session "$T/rc.yaml"
     equal "$1: a program that is not there" "$(field bare .outcome) $(field arm .outcome)" \
         "not_found not_found"
-    EVENTS=required scenario "$T/rc.yaml" "$1" "[/not-executable]"
+    EVENTS=required scenario "$T/rc.yaml" "$1" "[${NOT_EXECUTABLE:-/not-executable}]"
     session "$T/rc.yaml" --only runtime=arm
     equal "$1: one that is not executable" "$(field arm .outcome)" not_executable
 }
@@ -169,4 +170,81 @@ fi
 conforms enroot 'TERM|SHELL|PWD|USER|LOGNAME' "my run" "tab	here" 'foo,bar' 'back\slash' 'üml'
 conforms apptainer 'APPTAINER_.*|SINGULARITY_.*|PS1|PROMPT_COMMAND|PWD|HOME' \
     "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
+
+# ---- crun itself, where this machine would take runc -------------------------------------------
+if [ -e /sys/fs/cgroup/unified/cgroup.controllers ] && command -v crun >/dev/null &&
+    unshare -m true 2>/dev/null; then
+    scenario "$T/crun.yaml" crun "[$payload, print-env0]"
+    unshare -m --propagation private sh -c 'umount /sys/fs/cgroup/unified && exec "$@"' sh \
+        ncbench run --blocks 1 --progress=none "$T/crun.yaml" >"$OUT" 2>"$ERR"
+    equal "crun without the cgroup2 mount" "$?" 0
+    S=$(tail -n 1 "$OUT")
+    equal "crun it was" "$(field arm .runtime_version.oci_runtime)" crun
+else
+    skip "crun without the cgroup2 mount" "no hybrid cgroups, no crun, or no mount namespaces"
+fi
+
+# ---- enroot, by a stand-in that behaves as the real one was seen to ----------------------------
+shim=$T/shim
+mkdir -p "$shim/script"
+cp tests/shims/enroot "$shim/enroot"
+: >"$T/fake.sqsh"
+root="image: $T/fake.sqsh"
+PATH="$shim:$PATH"
+calls() { # VERB: how often it was called
+    local n=0 f
+    for f in "$shim"/log/*.argv; do [ "$(head -z -n 1 "$f" | tr -d '\0')" != "$1" ] || n=$((n + 1)); done
+    echo $n
+}
+environment enroot 'TERM|SHELL|PWD'
+NOT_EXECUTABLE=/etc/passwd exit_codes enroot
+equal "enroot: one container a session" "$(calls create)" 5
+equal "enroot: and none is left" "$(ls "$shim/data")" ""
+nothing_survives enroot
+check "enroot: it is removed when a session is interrupted" test -z "$(ls "$shim/data")"
+while IFS='|' read -r want fragment; do
+    printf '%s\n' "$fragment" >"$shim/script/start.err"
+    echo 1 >"$shim/script/start.rc"
+    EVENTS=required scenario "$T/f.yaml" enroot "[$payload, hello, done, '0']"
+    session "$T/f.yaml" --only runtime=arm
+    equal "enroot: $fragment" "$(field arm .outcome)" "$want"
+    field arm '.reasons | join(" ")' >"$T/reason"
+    check "enroot: the reason tells" grep -qF "$fragment" "$T/reason"
+    equal "enroot: and it was the start that failed" "$(field arm .phases_s.start)" null
+done <<'EOF'
+runtime_failed|[ERROR] Could not acquire rootfs lock
+runtime_failed|[ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1
+EOF
+rm "$shim"/script/*
+
+# Two sessions at once, from one image, into one folder: no container is shared, none is left.
+rm -rf "$shim/log"
+echo 0.3 >"$shim/script/create.sleep"
+scenario "$T/two.yaml" enroot "[$payload, sleep, '0.1']"
+ncbench run --blocks 1 --progress=none "$T/two.yaml" >"$T/one.out" 2>&1 &
+ncbench run --blocks 1 --progress=none "$T/two.yaml" >"$T/two.out" 2>&1
+second=$?
+wait $!
+equal "two sessions at once end well" "$? $second" "0 0"
+equal "each made a container" "$(calls create)" 2
+names=$(for f in "$shim"/log/*.argv; do tr '\0' '\n' <"$f" | sed -n '/^create$/{n;n;p}'; done | sort -u | wc -l)
+equal "with two names" "$names" 2
+equal "and none is left" "$(ls "$shim/data")" ""
+
+# A session that was killed while it unpacked: the next attempt begins anew.
+echo 30 >"$shim/script/create.sleep"
+rm -rf "$T/results/rt-enroot"
+ncbench run --blocks 1 --progress=none "$T/two.yaml" >"$OUT" 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+    compgen -G "$T/results/rt-enroot/*/enroot/*/lock" >/dev/null && break
+    sleep 0.05
+done
+sleep 0.2
+kill -KILL $pid
+{ wait $pid; } 2>/dev/null
+rm "$shim/script/create.sleep"
+S=$(echo "$T"/results/rt-enroot/*)
+check "the session goes on" ncbench run --resume "$S" --progress=none
+equal "and no container is left" "$(ls "$shim/data")" ""
 finish
