@@ -119,6 +119,29 @@ static void append_ulimits(const struct runtime_spec *spec, struct strv *argv)
                (long long)hard);
 }
 
+/* For the host's IPC namespace rootless podman binds /dev/mqueue, and fails where the machine has
+ * none; the host's /dev/shm alone, which is what ranks share, it can have by a mount. */
+static bool needs_shm_mount(const struct runtime_spec *spec)
+{
+    auto_free char *mqueue = fs_sys_path("/dev/mqueue");
+    auto_free char *shm = fs_sys_path("/dev/shm");
+    return host_uid() != 0 && !oci_private_ipc(spec) && !fs_exists(mqueue) && fs_exists(shm);
+}
+
+static void append_namespaces(const struct runtime_spec *spec, struct strv *argv)
+{
+    size_t first = argv->count;
+    oci_append_namespaces(spec, argv);
+    if (!needs_shm_mount(spec))
+        return;
+    for (size_t i = first; i < argv->count; i++)
+        if (!strcmp(argv->items[i], "--ipc=host")) {
+            free(argv->items[i]);
+            argv->items[i] = mem_strdup("--ipc=private");
+        }
+    strv_push(argv, "--mount=type=bind,source=/dev/shm,target=/dev/shm");
+}
+
 static int make_argv(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
                      struct error *err)
 {
@@ -135,7 +158,7 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
     }
     strv_pushf(argv, "--name=%s", name);
     strv_push(argv, "--pull=never");
-    oci_append_namespaces(spec, argv);
+    append_namespaces(spec, argv);
     append_ulimits(spec, argv);
     oci_append_view(launch, argv);
     strv_extend(argv, &spec->options);

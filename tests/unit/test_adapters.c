@@ -158,6 +158,40 @@ static void docker(void)
     bench_release(&b);
 }
 
+/* ---- podman, rootless -------------------------------------------------------------------------
+ */
+static void write_file(const char *dir, const char *name, const char *text)
+{
+    auto_free char *path = mem_printf("%s/%s", dir, name);
+    auto_free char *parent = fs_dirname(path);
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL(fs_mkdir_p(parent, 1, &err), 0);
+    CU_ASSERT_EQUAL(fs_write_atomic(path, text, strlen(text), 1, &err), 0);
+}
+
+/* The host's IPC namespace needs /dev/mqueue there; where there is none, /dev/shm is mounted. */
+static void podman_rootless(void)
+{
+    struct bench b;
+    bench_init(&b, "podman");
+    auto_free char *dir = unit_tmpdir();
+    write_file(dir, "proc/self/status", "Uid:\t1000\t1000\t1000\t1000\n");
+    write_file(dir, "dev/shm/x", "");
+    setenv(ENV_FSROOT, dir, 1);
+    set(&b.spec.image, "localhost/x:1");
+    set(&b.spec.userns, "keep-id");
+    auto_free char *without = golden(&b, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(without, "\n--network=host\n--ipc=private\n--userns=keep-id\n"
+                                           "--mount=type=bind,source=/dev/shm,target=/dev/shm\n"));
+    write_file(dir, "dev/mqueue/x", "");
+    auto_free char *with = golden(&b, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(with, "\n--ipc=host\n--userns=keep-id\n--env="));
+    write_file(dir, "proc/self/status", "Uid:\t0\t0\t0\t0\n");
+    auto_free char *root = golden(&b, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(root, "\n--ipc=host\n"));
+    bench_release(&b);
+}
+
 /* ---- charliecloud ---------------------------------------------------------------------------- */
 static void charliecloud(void)
 {
@@ -547,15 +581,6 @@ static void environment_flags(void)
 }
 
 /* ---- the session's own root file system ------------------------------------------------------ */
-static void write_file(const char *dir, const char *name, const char *text)
-{
-    auto_free char *path = mem_printf("%s/%s", dir, name);
-    auto_free char *parent = fs_dirname(path);
-    auto_error struct error err = ERROR_INIT;
-    CU_ASSERT_EQUAL(fs_mkdir_p(parent, 1, &err), 0);
-    CU_ASSERT_EQUAL(fs_write_atomic(path, text, strlen(text), 1, &err), 0);
-}
-
 static void root_view(void)
 {
     auto_free char *dir = unit_tmpdir();
@@ -636,9 +661,9 @@ static void locks(void)
     close(pipe_fd[1]);
 }
 
-UNIT_MAIN({"docker", docker}, {"charliecloud", charliecloud}, {"crun argv", crun_argv},
-          {"crun config.json", crun_config}, {"apptainer", apptainer}, {"enroot", enroot},
-          {"enroot script", enroot_script}, {"pyxis argv", pyxis_argv},
+UNIT_MAIN({"docker", docker}, {"podman rootless", podman_rootless}, {"charliecloud", charliecloud},
+          {"crun argv", crun_argv}, {"crun config.json", crun_config}, {"apptainer", apptainer},
+          {"enroot", enroot}, {"enroot script", enroot_script}, {"pyxis argv", pyxis_argv},
           {"pyxis check", pyxis_check}, {"edf", edf}, {"what an edf can say", edf_sayable},
           {"messages", messages}, {"srun says nothing", srun_says_nothing},
           {"environment flags", environment_flags}, {"root view", root_view}, {"locks", locks})
