@@ -39,6 +39,8 @@ struct device_config {
     /* Of activations; NULL: the back end's default (float32, cuda: bfloat16). "fp8": bfloat16
      * activations, 8-bit operands of products; "fp8-wgrad": of weight gradients too. */
     const char *dtype;
+    bool deterministic; /* the same bits from run to run, at some cost; the CPU always is */
+    bool own_attention; /* our own attention kernel instead of a library's; ignored by the CPU */
 };
 
 struct device_info {

@@ -62,6 +62,8 @@ static int open_device(struct run *run, const struct run_config *config, struct 
     const bool own_format = !config->dtype || !strcmp(config->dtype, "auto");
     struct device_config device = {
         .type = *config->device_type ? config->device_type : "cpu",
+        .deterministic = config->deterministic,
+        .own_attention = config->own_attention,
         .dtype = own_format ? NULL : config->dtype,
         .index = run->comm_config.local_rank,
         .threads = config->threads ? config->threads : default_threads(run),

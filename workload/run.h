@@ -27,8 +27,10 @@ struct run {
 
 struct run_config {
     const char *device_type; /* "": the CPU */
-    const char *dtype;       /* of activations; NULL or "auto": the device's own */
-    int threads; /* of this rank; 0: OMP_NUM_THREADS, else this rank's share of the CPUs */
+    bool deterministic;
+    bool own_attention;
+    const char *dtype; /* of activations; NULL or "auto": the device's own */
+    int threads;       /* of this rank; 0: OMP_NUM_THREADS, else this rank's share of the CPUs */
     double comm_timeout_s; /* 0: default */
     const char *comm;      /* back end of comm; NULL: auto */
 };

@@ -255,6 +255,8 @@ static int connect_ranks(struct train *t, struct error *err)
         events_path(t->run->events, "checkpoint", t->checkpoint_dir);
     const struct run_config config = {.device_type = o->device_type,
                                       .dtype = o->dtype,
+                                      .deterministic = o->deterministic,
+                                      .own_attention = !strcmp(o->attention, "own"),
                                       .threads = (int)o->threads,
                                       .comm = o->comm,
                                       .comm_timeout_s = o->comm_timeout_s};

@@ -79,6 +79,12 @@ const struct option_spec train_option_specs[] = {
            "number format of activations; auto: bfloat16 on cuda, float32 on the CPU; fp8 (cuda): "
            "bfloat16 with the products of linear layers and their inputs' gradients in 8 bits; "
            "fp8-wgrad: the weights' gradients too"),
+    OPTION("attention", 0, OPT_CHOICE, attention, "auto", 0, 0, "auto|own",
+           "on cuda: cuDNN's attention where it has a plan for the shape, else our own kernel; or "
+           "always our own"),
+    OPTION("deterministic", 0, OPT_BOOL, deterministic, NULL, 0, 0, NULL,
+           "on cuda: the same bits from run to run; products take the first algorithm offered, "
+           "attention the deterministic graph. The CPU is so anyway"),
     OPTION("threads", 0, OPT_INT, threads, "0", 0, 1 << 16, "N",
            "threads of a rank; 0: OMP_NUM_THREADS, else a rank's share of the usable CPUs"),
     OPTION("save-every", 0, OPT_INT, save_every, "-1", -1, MANY, "N",

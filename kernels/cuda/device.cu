@@ -128,10 +128,8 @@ static int open_state(struct cuda_state *s, const struct device_config *config, 
 static int cuda_open(struct device *d, const struct device_config *config, struct error *err)
 {
     struct cuda_state *s = new cuda_state();
-    const char *attention = getenv("NANOCHAT_ATTENTION");
-    s->own_attention = attention && !strcmp(attention, "own");
-    const char *deterministic = getenv("NANOCHAT_DETERMINISTIC");
-    s->deterministic = deterministic && !strcmp(deterministic, "1");
+    s->own_attention = config->own_attention;
+    s->deterministic = config->deterministic;
     log_init("nanochat", LOG_INFO);
     if (open_state(s, config, err)) {
         close_state(s);

@@ -177,6 +177,9 @@ static int choose_algorithm(struct cuda_state *s, gemm_plan *p, const void *a, c
                          (long long)p->key.m, (long long)p->key.n, (long long)p->key.k);
     p->algo = found[0].algo;
     void *scratch = nullptr;
+    /* timing may choose otherwise next time, and another algorithm adds in another order */
+    if (s->deterministic)
+        return 0;
     if (2.0 * (double)p->key.m * (double)p->key.n * (double)p->key.k * p->key.batch < 1e8 ||
         cudaMalloc(&scratch, output_bytes(&p->key)) != cudaSuccess) {
         cudaGetLastError(); /* too small to matter, or no room: the first answer will do */

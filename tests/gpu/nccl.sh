@@ -106,8 +106,10 @@ grep '"event":"comm","step":5' "$events" | sed 's/^/# /'
 grep '"event":"step","step":5' "$events" | sed 's/^/# /'
 match "comm_s is a number" '"event":"step","step":5.*"comm_s":[0-9.e-]+,' "$events"
 judge "both ranks: the same losses" "$(losses "$T/two-float32/events.rank00000.jsonl" | md5sum)" = "$(losses "$events" | md5sum)"
-train repeat 2 --dtype=float32 --num-iterations=8
-judge "run to run the same bits" "$(losses "$T/repeat/events.rank00000.jsonl" | md5sum)" = "$(losses "$T/two-float32/events.rank00000.jsonl" | md5sum)"
+for i in 1 2; do
+    train "repeat$i" 2 --dtype=bfloat16 --deterministic --num-iterations=8
+done
+judge "run to run the same bits with --deterministic" "$(losses "$T/repeat1/events.rank00000.jsonl" | md5sum)" = "$(losses "$T/repeat2/events.rank00000.jsonl" | md5sum)"
 
 # ---- losses of a peer: ranks started apart, so that no launcher ends them -----------------------------
 rank() { # RANK NAME EXTRA_ENV... -- OPTIONS... ; in the background, pid in $!
