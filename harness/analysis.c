@@ -2,6 +2,7 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "harness/stats_paired.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,6 +60,18 @@ static void control_failed(struct analysis *a, const struct comparison *c, char 
     free(what);
 }
 
+/* Does the A/A arm differ? Every cell asks, so each may err at its share of alpha alone
+ * (Bonferroni): otherwise a session of many cells would fail by chance. */
+static bool control_differs(const struct analysis *a, const struct comparison *c)
+{
+    if (c->verdict == VERDICT_EQUIVALENT || c->verdict == VERDICT_INCONCLUSIVE)
+        return false;
+    size_t cells = 0;
+    for (size_t i = 0; i < a->n_primary; i++)
+        cells += (int)a->items[i].arm == a->study->control && !isnan(a->items[i].paired.p_diff);
+    return !(c->paired.p_diff * (double)cells > stats_pocock_alpha(a->study->n_looks));
+}
+
 /* The A/A arm must not differ; the slowed arm must be found slower. What was disturbed, or has no
  * interval, proves nothing either way. */
 static void judge_control(struct analysis *a)
@@ -70,10 +83,9 @@ static void judge_control(struct analysis *a)
     for (size_t i = 0; i < a->n_primary; i++) {
         const struct comparison *c = &a->items[i];
         bool slower = c->verdict == VERDICT_SLOWER || c->verdict == VERDICT_SLOWER_UNCERTAIN;
-        bool even = c->verdict == VERDICT_EQUIVALENT || c->verdict == VERDICT_INCONCLUSIVE;
         if (!analysis_is_control(a, c) || c->verdict == VERDICT_UNTRUSTWORTHY)
             continue;
-        if ((int)c->arm == s->control && !even)
+        if ((int)c->arm == s->control && control_differs(a, c))
             control_failed(a, c,
                            mem_printf("the A/A control, %s under another name, came out",
                                       s->arms[s->baseline].name));

@@ -229,8 +229,10 @@ static void make_sentence(const struct study *s, struct comparison *c)
         str_appendf(&out, "is not comparable with %s: %s", base, c->reason);
         break;
     case VERDICT_UNTRUSTWORTHY:
-        str_appendf(&out, "against %s is untrustworthy: %s", base, c->reason);
+        /* its own evidence first: the reason speaks of another arm */
+        str_appendf(&out, "against %s", base);
         put_evidence(&out, c);
+        str_appendf(&out, " is untrustworthy: %s", c->reason);
         break;
     default: put_inconclusive(&out, c, base);
     }
