@@ -599,7 +599,12 @@ static void root_view(void)
     CU_ASSERT_EQUAL(stat(program, &was), 0);
     CU_ASSERT_EQUAL(stat(copy, &is), 0);
     CU_ASSERT_EQUAL(was.st_ino, is.st_ino); /* the same file, no copy */
-    CU_ASSERT_EQUAL(root_view_mount_point(root, "/a/b/", true, &err), 0);
+    if (root_view_mount_point(root, "/a/b/", true, &err) &&
+        strstr(err.message, "not implemented")) {
+        unit_skip("no openat2 here (as under valgrind)");
+        return;
+    }
+    CU_ASSERT_STR(err.message, NULL);
     CU_ASSERT_EQUAL(root_view_mount_point(root, "/a/file", false, &err), 0);
     CU_ASSERT_EQUAL(root_view_mount_point(root, "/a/file", false, &err), 0);
     /* Links lead inside, whatever they say. */
