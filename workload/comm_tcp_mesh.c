@@ -213,7 +213,7 @@ static void peer_host(int fd, char *out, size_t size)
     if (getpeername(fd, (struct sockaddr *)&a, &length) == 0)
         getnameinfo((struct sockaddr *)&a, length, text, sizeof text, NULL, 0, NI_NUMERICHOST);
     bool mapped = !strncmp(text, "::ffff:", 7) && strchr(text, '.');
-    snprintf(out, size, "%s", mapped ? text + 7 : text);
+    snprintf(out, size, "%.*s", (int)size - 1, mapped ? text + 7 : text);
 }
 
 /* ---- who knocks ------------------------------------------------------------------------------
