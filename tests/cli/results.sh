@@ -85,11 +85,15 @@ equal 'every trials.jsonl is whole' "$whole $lines" '20 40'
 equal 'trial ids are unique over all' \
     "$(cat "$R"/crowd/*/trials/*/launch.json | jq -r '.env[]' | grep -c ^NCBENCH_TRIAL_ID=)" \
     "$(cat "$R"/crowd/*/trials/*/launch.json | jq -r '.env[]' | grep ^NCBENCH_TRIAL_ID= | sort -u | wc -l)"
+# A lock guards a session against a second ncbench on it, but no session needs one: some parallel
+# file systems have none.
 if command -v strace >/dev/null; then
-    strace -f -e trace=flock,fcntl -o "$T/locks" ncbench run "$T/crowd.yaml" --out "$R" --blocks 1 --progress none >/dev/null 2>&1
-    no_match 'no lock is ever asked for' 'flock\(|F_SETLK|F_OFD_SETLK' "$T/locks"
+    check 'a file system without locks is good enough' strace -f -o "$T/locks" \
+        -e inject=flock:error=ENOLCK -e trace=flock \
+        ncbench run "$T/crowd.yaml" --out "$R" --blocks 1 --progress none
+    match 'the lock did fail' 'flock.*ENOLCK' "$T/locks"
 else
-    skip 'no lock is ever asked for' 'strace is not installed'
+    skip 'a file system without locks is good enough' 'strace is not installed'
 fi
 
 # ---- a folder that cannot take results -------------------------------------------------------------
@@ -123,7 +127,7 @@ END
     run unshare -m sh "$T/full.sh"
     if [ -s "$T/full.rc" ]; then
         equal 'a disk that fills up is exit 8' "$(cat "$T/full.rc")" 8
-        match 'the file that failed is named' 'cannot (write|create directory) .*tmpfs/results/full/[^:]*: No space left on device' "$T/full.err"
+        match 'the file that failed is named' 'tmpfs/results/full/[^:]*: (No space left on device|0 B free)' "$T/full.err"
         S=$(find "$T/kept/full" -mindepth 1 -maxdepth 1 -type d)
         check 'session.json is whole' jq -e .schema "$S/session.json"
         check 'every record is whole' python3 "$T/strict.py" "$S/trials.jsonl"
