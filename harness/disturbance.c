@@ -67,7 +67,8 @@ static void judge_cpu(const struct scenario *s, const json_t *record, json_t *ou
     double others = number(node, "others_cpu_s"), pus = rank_pus(record);
     double share = others / (number(node, "elapsed_s") * pus);
     if (!isfinite(share)) {
-        json_put_null(out, "foreign_cpu", "/proc/stat cannot be read");
+        const char *why = json_read_str(node, "others_cpu_s_why");
+        json_put_null(out, "foreign_cpu", why ? why : "/proc/stat cannot be read");
         return;
     }
     json_put_f64(out, "foreign_cpu", share);

@@ -30,6 +30,10 @@ static const struct verb verbs[] = {
      "Makes a session below the results folder and runs the plan's blocks in random order. Prints "
      "the session's directory on standard output; everything for people goes to standard error. "
      "Exits 0 when the session is complete, whatever its verdict."},
+    {"sbatch", cmd_sbatch, sbatch_options, "FILE", "write a Slurm job script for a scenario",
+     "The script asks for the nodes of the largest cell and for what launch.slurm says, runs the "
+     "scenario and goes on with its session when Slurm requeues the job. --submit hands it to "
+     "sbatch and prints the job's number."},
     {"status", cmd_status, status_options, "SESSION", "what is done, what failed, and why", NULL},
     {"show", cmd_show, show_options, "SESSION[/TRIAL]",
      "a session's trials, or one trial's record, logs, environment", NULL},

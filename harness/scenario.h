@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/str.h"
+#include "harness/launchers/slurm.h"
 #include "runtimes/runtime.h"
 
 #include <stdbool.h>
@@ -50,6 +51,8 @@ struct cell {
     struct strv paths; /* host paths under workload that must be visible in every runtime */
     int64_t nodes, ranks_per_node, threads_per_rank;
     enum bind_policy bind;
+    bool is_slurm; /* launch.scheduler; the same in all cells */
+    struct slurm_options slurm;
     struct runtime_spec *runtimes; /* n_runtimes of the scenario, control included */
 };
 

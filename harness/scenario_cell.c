@@ -192,12 +192,51 @@ static void fill_workload(struct loader *l, const struct scenario *s, const json
 
 /* ---- launch -----------------------------------------------------------------------------------
  */
+static void fill_slurm(const json_t *slurm, struct slurm_options *o)
+{
+    o->account = text_at(slurm, "account");
+    o->partition = text_at(slurm, "partition");
+    o->qos = text_at(slurm, "qos");
+    o->constraint = text_at(slurm, "constraint");
+    o->reservation = text_at(slurm, "reservation");
+    o->mem = text_at(slurm, "mem");
+    o->mpi = text_at(slurm, "mpi");
+    o->network = text_at(slurm, "network");
+    json_read_f64(slurm, "time_limit_s", &o->time_limit_s);
+    json_read_i64(slurm, "cpus_per_task", &o->cpus_per_task);
+    json_read_i64(slurm, "gpus_per_node", &o->gpus_per_node);
+    push_strings(json_object_get(slurm, "args"), &o->args);
+    push_strings(json_object_get(slurm, "sbatch"), &o->sbatch);
+    push_strings(json_object_get(slurm, "setup"), &o->setup);
+}
+
+/* What a launcher cannot do, whatever the machine. */
+static void check_scheduler(struct loader *l, const struct cell *cell)
+{
+    if (!cell->is_slurm && cell->nodes > 1)
+        diag_hint(complain_at(l, "launch.nodes", "%lld nodes, but scheduler: local has one",
+                              (long long)cell->nodes),
+                  "scheduler: slurm runs a trial on several nodes");
+    for (size_t i = 0; i < cell->slurm.sbatch.count; i++)
+        if (!str_starts_with(cell->slurm.sbatch.items[i], "-"))
+            complain_at(l, "launch.slurm.sbatch",
+                        "\"%s\" is no option, expected such as \"--exclusive\"",
+                        cell->slurm.sbatch.items[i]);
+    for (size_t i = 0; i < cell->slurm.args.count; i++)
+        if (!str_starts_with(cell->slurm.args.items[i], "-"))
+            complain_at(l, "launch.slurm.args", "\"%s\" is no option of srun",
+                        cell->slurm.args.items[i]);
+}
+
 static void fill_launch(const json_t *launch, struct cell *cell)
 {
     static const char *const names[] = {"none", "cores", "numa", "gpu-local"};
     json_read_i64(launch, "nodes", &cell->nodes);
     json_read_i64(launch, "ranks_per_node", &cell->ranks_per_node);
     json_read_i64(launch, "threads_per_rank", &cell->threads_per_rank);
+    const char *scheduler = json_read_str(launch, "scheduler");
+    cell->is_slurm = scheduler && !strcmp(scheduler, "slurm");
+    fill_slurm(json_object_get(launch, "slurm"), &cell->slurm);
     const char *bind = json_read_str(launch, "bind");
     for (size_t i = 0; bind && i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], bind))
@@ -426,6 +465,7 @@ bool cell_fill(struct loader *l, const struct scenario *s, const json_t *doc, si
     for (size_t i = 0; i < l->scope.n_axes; i++)
         json_object_set_new(cell->values, l->scope.axes[i].name, value_to_json(&values[i]));
     fill_launch(json_object_get(doc, "launch"), cell);
+    check_scheduler(l, cell);
     fill_workload(l, s, json_object_get(doc, "workload"), index, cell);
     fill_runtimes(l, s, doc, index, cell);
     return l->diags.count + l->diags.dropped == errors;
@@ -438,6 +478,7 @@ void cell_release(struct cell *cell, size_t n_runtimes)
     strv_release(&cell->argv);
     strv_release(&cell->env);
     strv_release(&cell->paths);
+    slurm_options_release(&cell->slurm);
     for (size_t i = 0; cell->runtimes && i < n_runtimes; i++)
         runtime_spec_release(&cell->runtimes[i]);
     free(cell->runtimes);

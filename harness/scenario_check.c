@@ -34,6 +34,54 @@ static void add_problem(struct problems *p, int code, const char *fmt, ...)
         strv_push(&p->lines, line);
 }
 
+/* The nodes and CPUs of the allocation that we are in. */
+static void check_slurm(const struct scenario *s, struct problems *problems)
+{
+    auto_error struct error err = ERROR_INIT;
+    struct slurm_allocation a;
+    if (slurm_open(&a, &err)) {
+        add_problem(problems, err.code, "%s", err.message);
+        if (err.hint)
+            problems->hint = mem_strdup(err.hint);
+        slurm_release(&a);
+        return;
+    }
+    for (size_t i = 0; i < s->n_cells; i++) {
+        const struct cell *c = &s->cells[i];
+        int64_t cpus =
+            slurm_cpus_per_task(c->slurm.cpus_per_task, c->ranks_per_node, c->threads_per_rank);
+        if (c->nodes > (int64_t)a.nodes.count)
+            add_problem(problems, NCBENCH_EXIT_ENVIRONMENT,
+                        "cell %s: %" PRId64 " nodes, the allocation has %zu (%s)", c->id, c->nodes,
+                        a.nodes.count, a.node_list);
+        if (a.cpus_per_node && cpus > a.cpus_per_node)
+            add_problem(problems, NCBENCH_EXIT_ENVIRONMENT,
+                        "cell %s: %" PRId64 " CPUs a node, the allocation has %" PRId64, c->id,
+                        cpus, a.cpus_per_node);
+    }
+    slurm_release(&a);
+}
+
+/* Kinds that cannot learn in a step on which of several nodes they run. */
+static int check_several_nodes(const struct scenario *s, struct error *err)
+{
+    for (size_t i = 0; i < s->n_cells; i++)
+        for (size_t arm = 0; arm < s->n_runtimes; arm++) {
+            const struct runtime_spec *spec = &s->cells[i].runtimes[arm];
+            const struct runtime_ops *ops = runtime_find(spec->kind);
+            if (s->cells[i].is_slurm != s->cells[0].is_slurm)
+                return error_set(err, NCBENCH_EXIT_SCENARIO,
+                                 "launch.scheduler differs between cells");
+            if (s->cells[i].is_slurm && s->cells[i].nodes > 1 && ops->flags & RUNTIME_ENV_FIXED)
+                return error_set(err, NCBENCH_EXIT_SCENARIO,
+                                 "cell %s: runtime %s (%s) cannot run on %" PRId64
+                                 " nodes: its environment is written before the step starts, so "
+                                 "that a node cannot learn its number",
+                                 s->cells[i].id, spec->name, spec->kind, s->cells[i].nodes);
+        }
+    return 0;
+}
+
 static void check_pus(const struct scenario *s, struct strv *warnings, struct problems *problems)
 {
     auto_pus set = {0};
@@ -195,10 +243,15 @@ int scenario_check(const struct scenario *s, bool portable, struct strv *warning
                    struct error *err)
 {
     strv_extend(warnings, &s->warnings);
+    if (check_several_nodes(s, err))
+        return -err->code;
     if (portable)
         return 0; /* scenario_load has judged the file */
     struct problems problems = {0};
-    check_pus(s, warnings, &problems);
+    if (s->n_cells && s->cells[0].is_slurm)
+        check_slurm(s, &problems);
+    else
+        check_pus(s, warnings, &problems);
     check_paths(s, &problems);
     check_tokenizers(s, &problems);
     check_counters(s, &problems);

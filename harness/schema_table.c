@@ -11,7 +11,7 @@ static const char *const event_rules[] = {"required", "none", NULL};
 static const char *const baselines[] = {"baseline", NULL};
 static const char *const ipc[] = {"host", "private", NULL};
 static const char *const networks[] = {"host", "none", NULL};
-static const char *const schedulers[] = {"local", NULL};
+static const char *const schedulers[] = {"local", "slurm", NULL};
 static const char *const binds[] = {"none", "cores", "numa", "gpu-local", NULL};
 static const char *const modes[] = {"weak", "strong", NULL};
 static const char *const orders[] = {"random_blocks", "abba", "sequential", NULL};
@@ -132,11 +132,30 @@ const struct schema_key schema_keys[] = {
     KEY("runtimes[].script", ANY, 0, NULL, "Kind fake: the scripted response."),
 
     KEY("launch", MAP, SCHEMA_PER_CELL, NULL, "How the ranks are started."),
-    WORD("launch.scheduler", 0, "local", schedulers, "Who starts them: this process."),
-    BOUND("launch.nodes", INT, 0, "1", 1, 1, "Number of nodes."),
+    WORD("launch.scheduler", 0, "local", schedulers, "Who starts them: this process, or srun in the Slurm allocation that ncbench runs in."),
+    BOUND("launch.nodes", INT, 0, "1", 1, 65536, "Number of nodes; more than one needs scheduler: slurm."),
     BOUND("launch.ranks_per_node", INT, 0, "1", 1, 4096, "Processes of the workload on each node."),
     BOUND("launch.threads_per_rank", INT, 0, "1", 1, 4096, "Threads of each process (OMP_NUM_THREADS and its like)."),
     WORD("launch.bind", 0, "cores", binds, "Pin each rank to cores of its own, to a NUMA node, to the cores near its GPU, or not at all."),
+
+    KEY("launch.slurm", MAP, 0, NULL, "With scheduler: slurm. What the job asks for (`ncbench sbatch`), then how each trial's step is made."),
+    KEY("launch.slurm.account", STRING, SCHEMA_NON_EMPTY, NULL, "Of the job."),
+    KEY("launch.slurm.partition", STRING, SCHEMA_NON_EMPTY, NULL, "Of the job."),
+    KEY("launch.slurm.qos", STRING, SCHEMA_NON_EMPTY, NULL, "Of the job."),
+    KEY("launch.slurm.constraint", STRING, SCHEMA_NON_EMPTY, NULL, "Features that the job's nodes must have."),
+    KEY("launch.slurm.reservation", STRING, SCHEMA_NON_EMPTY, NULL, "Of the job."),
+    KEY("launch.slurm.time_limit", DURATION, 0, "0s", "Of the job; 0s: the site's default."),
+    KEY("launch.slurm.sbatch", LIST, 0, NULL, "Further options of the job, one an item, such as \"--exclusive\"."),
+    KEY("launch.slurm.sbatch[]", STRING, SCHEMA_NON_EMPTY, NULL, "One option."),
+    KEY("launch.slurm.setup", LIST, 0, NULL, "Lines of shell in the job script before ncbench runs, such as \"module load …\"."),
+    KEY("launch.slurm.setup[]", STRING, 0, NULL, "One line."),
+    BOUND("launch.slurm.cpus_per_task", INT, 0, "0", 0, 65536, "CPUs of a node's task, which starts the node's ranks; 0: ranks_per_node x threads_per_rank."),
+    BOUND("launch.slurm.gpus_per_node", INT, 0, "0", 0, 4096, "GPUs of a node, all for its one task; 0: none are asked for."),
+    KEY("launch.slurm.mem", STRING, SCHEMA_NON_EMPTY, NULL, "Memory of a step on each node, in Slurm's words; all that the job has."),
+    KEY("launch.slurm.mpi", STRING, SCHEMA_NON_EMPTY, NULL, "Plugin of srun for MPI; none."),
+    KEY("launch.slurm.network", STRING, SCHEMA_NON_EMPTY, NULL, "srun --network, such as disable_rdzv_get."),
+    KEY("launch.slurm.args", LIST, 0, NULL, "Further options of srun, one an item."),
+    KEY("launch.slurm.args[]", STRING, SCHEMA_NON_EMPTY, NULL, "One option."),
 
     KEY("matrix", MAP, 0, NULL, "Names with lists of values: a cell for each combination."),
     KEY("matrix.*", LIST, SCHEMA_NON_EMPTY, NULL, "The values of one name."),

@@ -190,6 +190,23 @@ int session_save(struct session *s, const char *state, int exit_code, struct err
     return json_write_file(path, s->summary, NCBENCH_EXIT_RESULTS, err);
 }
 
+/* On which nodes, by whom: what a resumed session is held against. */
+static void put_allocation(json_t *summary, const struct slurm_allocation *a)
+{
+    json_t *slurm = json_object();
+    json_put_str(slurm, "job", a->job_id);
+    json_put_str(slurm, "nodes", a->node_list);
+    json_put_str(slurm, "version", a->version);
+    json_object_set_new(summary, "slurm", slurm);
+}
+
+int session_find_allocation(struct session *s, struct error *err)
+{
+    if (!s->scenario.n_cells || !s->scenario.cells[0].is_slurm)
+        return 0;
+    return slurm_open(&s->allocation, err);
+}
+
 void session_put_runtimes(struct session *s)
 {
     json_t *all = json_object();
@@ -202,6 +219,8 @@ void session_put_runtimes(struct session *s)
             json_object_set(all, key, about);
     }
     json_object_set_new(s->summary, "runtimes", all);
+    if (s->allocation.job_id)
+        put_allocation(s->summary, &s->allocation);
 }
 
 int session_create(const struct session_options *o, struct session *s, struct error *err)
@@ -211,7 +230,7 @@ int session_create(const struct session_options *o, struct session *s, struct er
     if (scenario_load(o->scenario_path, &o->defines, &s->scenario, err) ||
         scenario_check(&s->scenario, false, &warnings, err) ||
         plan_make(&s->scenario, o->blocks, &s->plan, err) ||
-        session_filter(&s->scenario, o->only, &s->plan, err) ||
+        session_filter(&s->scenario, o->only, &s->plan, err) || session_find_allocation(s, err) ||
         session_find_workload(s, o->nanochat, err))
         return -err->code;
     for (size_t i = 0; i < warnings.count; i++)
@@ -238,6 +257,7 @@ void session_release(struct session *s)
 {
     release_json(s->descriptions, s->scenario.n_cells * s->scenario.n_runtimes);
     free(s->prepared);
+    slurm_release(&s->allocation);
     records_release(&s->records);
     plan_release(&s->plan);
     scenario_release(&s->scenario);

@@ -7,6 +7,7 @@
 #ifndef HARNESS_SESSION_H
 #define HARNESS_SESSION_H
 
+#include "harness/launchers/slurm.h"
 #include "harness/plan.h"
 #include "harness/record.h"
 #include "harness/scenario.h"
@@ -43,6 +44,7 @@ struct session {
     json_t *summary; /* session.json */
     int64_t stratum;
     bool resumed;
+    struct slurm_allocation allocation; /* job_id NULL: trials run on this node */
     /* what is measured */
     char *nanochat; /* NULL: not found */
     char workload_sha256[65];
@@ -69,6 +71,8 @@ int session_filter(const struct scenario *s, const char *only, struct plan *plan
 /* Probe and prepare every runtime of the plan, describe it; the host's topology. */
 int session_prepare(struct session *s, struct error *err);
 void session_cleanup(struct session *s);
+/* The allocation that trials are steps of, where the scenario says so. */
+int session_find_allocation(struct session *s, struct error *err);
 /* Find nanochat and the checksum of what will run. */
 int session_find_workload(struct session *s, const char *given, struct error *err);
 /* Writes session.json. state: "running", "complete", "incomplete", "cancelled", "failed". */

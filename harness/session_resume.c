@@ -174,7 +174,11 @@ static void find_drift(const struct session *s, struct str *out)
     compare_text(out, "plan.jsonl", json_read_str(s->summary, "plan_sha256"), s->plan_sha256);
     compare_text(out, "the workload's program", json_read_str(s->summary, "workload_sha256"),
                  *s->workload_sha256 ? s->workload_sha256 : NULL);
-    compare_text(out, "host", json_read_str(s->summary, "host"), host);
+    if (s->allocation.job_id) /* ncbench itself may be anywhere */
+        compare_text(out, "nodes", json_read_str(s->summary, "slurm.nodes"),
+                     s->allocation.node_list);
+    else
+        compare_text(out, "host", json_read_str(s->summary, "host"), host);
     image_drift(s, out);
 }
 
@@ -216,8 +220,9 @@ int session_resume(const struct session_options *o, struct session *s, struct er
         scenario_check(&s->scenario, false, &warnings, err))
         return -err->code;
     const char *nanochat = o->nanochat ? o->nanochat : json_read_str(s->summary, "nanochat");
-    if (session_find_workload(s, nanochat, err) || read_records(s, err) ||
-        session_prepare(s, err) || judge_drift(s, o->allow_drift, err) || session_sweep(s, err))
+    if (session_find_allocation(s, err) || session_find_workload(s, nanochat, err) ||
+        read_records(s, err) || session_prepare(s, err) || judge_drift(s, o->allow_drift, err) ||
+        session_sweep(s, err))
         return -err->code;
     session_put_runtimes(s);
     session_put_process(s->summary);

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TIDY_UP_S 30.0 /* before the end of an allocation */
+
 struct run {
     struct session *s;
     const struct session_options *options;
@@ -31,7 +33,8 @@ struct run {
     int64_t failures;
     int64_t last_seq;
     cpu_set_t *affinity;
-    bool ended; /* by max_failures or fail_fast */
+    bool ended;       /* by max_failures or fail_fast, or the allocation is lost */
+    double longest_s; /* trial so far */
 };
 
 /* A block in the plan: its trials lie side by side. */
@@ -100,11 +103,18 @@ static bool is_settled(const struct session *s, struct span b)
     return has_attempt(s, b, true);
 }
 
+/* Is the time over? In an allocation also when the longest trial so far would not fit any more: it
+ * would be ended by Slurm. */
+static bool is_late(const struct run *r)
+{
+    double reserve = r->s->allocation.job_id ? r->longest_s : 0;
+    return r->context.deadline_s > 0 && clock_mono_s() + reserve >= r->context.deadline_s;
+}
+
 static bool is_over(struct run *r)
 {
     interrupt_poll(&r->interrupt);
-    return r->interrupt.signal || r->ended ||
-           (r->context.deadline_s > 0 && clock_mono_s() >= r->context.deadline_s);
+    return r->interrupt.signal || r->ended || is_late(r);
 }
 
 /* ---- one trial ----------------------------------------------------------------------------------
@@ -131,6 +141,17 @@ static void count_failure(struct run *r, const struct record *record)
         r->ended = true;
 }
 
+/* Is there nothing to run on any more? Then the session ends, to be resumed in another job. */
+static bool lost_allocation(struct run *r, bool look_at_nodes)
+{
+    auto_str why = STR_INIT;
+    if (!r->s->allocation.job_id || slurm_is_usable(&r->s->allocation, look_at_nodes, &why))
+        return false;
+    progress_say(&r->progress, "        %s: no more trials here", why.data);
+    r->ended = true;
+    return true;
+}
+
 static int run_trial(struct run *r, const struct planned_trial *t, int64_t attempt,
                      struct error *err)
 {
@@ -138,7 +159,10 @@ static int run_trial(struct run *r, const struct planned_trial *t, int64_t attem
     json_t *record = NULL;
     if (check_disk(r, err))
         return -err->code;
+    if (lost_allocation(r, false))
+        return 0;
     progress_trial_start(&r->progress);
+    double begin_s = clock_mono_s();
     trial_run(&r->context, t, attempt, ++r->last_seq, &record, err);
     if (!record)
         return -err->code;
@@ -155,7 +179,11 @@ static int run_trial(struct run *r, const struct planned_trial *t, int64_t attem
         return -err->code;
     }
     const struct record *last = &s->records.items[s->records.count - 1];
+    double took_s = clock_mono_s() - begin_s;
+    r->longest_s = took_s > r->longest_s ? took_s : r->longest_s;
     progress_trial_end(&r->progress, last);
+    if (last->outcome == OUTCOME_UNAVAILABLE || last->outcome == OUTCOME_CANCELLED)
+        lost_allocation(r, true);
     count_failure(r, last);
     return err->code ? -err->code : 0;
 }
@@ -342,6 +370,7 @@ static void pin_away(struct run *r)
 static void run_init(struct run *r, struct session *s, const struct session_options *o)
 {
     double limit = o->timeout_s > 0 ? o->timeout_s : s->scenario.limits.session_s;
+    const struct slurm_allocation *a = s->allocation.job_id ? &s->allocation : NULL;
     *r = (struct run){.s = s, .options = o};
     interrupt_open(&r->interrupt);
     progress_init(&r->progress, o->quiet ? "none" : o->progress, &s->scenario);
@@ -356,6 +385,8 @@ static void run_init(struct run *r, struct session *s, const struct session_opti
         .plan_sha256 = s->plan_sha256,
         .descriptions = s->descriptions,
         .stratum = s->stratum,
+        .launcher = a ? &launcher_slurm : &launcher_local,
+        .allocation = a,
         .interrupt = &r->interrupt,
         .deadline_s = limit > 0 ? clock_mono_s() + limit : 0,
         .progress = r->progress.mode == PROGRESS_LIVE ? progress_tick : NULL,
@@ -365,7 +396,12 @@ static void run_init(struct run *r, struct session *s, const struct session_opti
         if (s->records.items[i].seq > r->last_seq)
             r->last_seq = s->records.items[i].seq;
     r->progress.done = 0;
-    pin_away(r);
+    if (!a)
+        pin_away(r);
+    /* Early enough to end a trial, and to write what there is. */
+    double end_s = a && a->end_s > 0 ? a->end_s - s->scenario.limits.kill_grace_s - TIDY_UP_S : 0;
+    if (end_s > 0 && (r->context.deadline_s <= 0 || end_s < r->context.deadline_s))
+        r->context.deadline_s = end_s;
 }
 
 static void run_release(struct run *r)
@@ -404,7 +440,7 @@ static int finish(struct run *r, int *exit_code, struct error *err)
         state = "cancelled";
         *exit_code = 128 + r->interrupt.signal;
     } else if (!all_complete(r)) {
-        bool late = r->context.deadline_s > 0 && clock_mono_s() >= r->context.deadline_s;
+        bool late = is_late(r);
         state = "incomplete";
         *exit_code = late && !r->ended ? NCBENCH_EXIT_LIMIT : NCBENCH_EXIT_TRIALS;
     }

@@ -11,6 +11,8 @@
 
 #define SWEEP_S 10.0
 
+#define STEPS_S 30.0 /* patience with steps that are to end */
+
 static bool has_record(const struct session *s, const char *trial)
 {
     for (size_t i = 0; i < s->records.count; i++)
@@ -76,6 +78,9 @@ int session_sweep(struct session *s, struct error *err)
     struct processes found = {0};
     auto_strv names = STRV_INIT;
     auto_str left = STR_INIT;
+    if (s->allocation.job_id && !slurm_end_steps(&s->allocation, s->id, STEPS_S, &left))
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s of the session cannot be ended",
+                         left.data);
     reaper_find(&scope, &found);
     if (found.count)
         log_info("ending %zu process%s that the session left running", found.count,

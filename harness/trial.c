@@ -103,7 +103,7 @@ static bool start_all(struct trial_facts *f)
 {
     for (size_t i = 0; i < f->n_processes; i++) {
         struct launcher_job *job = &f->processes[i].job;
-        int rc = launcher_local.start(job, &f->start_error);
+        int rc = f->context->launcher->start(job, &f->start_error);
         if (isnan(f->spawn_s))
             f->spawn_s = job->started_s;
         if (rc) {
@@ -137,6 +137,11 @@ static void read_stderr(struct trial_facts *f)
     size_t which = f->first_failed < 0 ? 0 : (size_t)f->first_failed;
     if (f->n_processes)
         read_tail(f->processes[which].stderr_path, &f->stderr_tail);
+    /* What slurmstepd says of a program that it cannot start is in the rank's own file. */
+    if (f->n_processes && trial_is_step(f) && !f->context->scenario->is_verb) {
+        auto_free char *path = mem_printf("%s/" RANK_ERR_FMT, f->dir, 0);
+        read_tail(path, &f->stderr_tail);
+    }
 }
 
 static int run_real(struct trial_facts *f, struct error *err)
@@ -154,6 +159,8 @@ static int run_real(struct trial_facts *f, struct error *err)
     collectors_stop(&collectors);
     f->collected = collectors_emit(&collectors);
     collectors_free(&collectors);
+    if (trial_is_step(f))
+        trial_step_mend_collected(f->collected);
     read_stderr(f);
     if (!gone)
         error_set(err, NCBENCH_EXIT_ENVIRONMENT,

@@ -38,6 +38,8 @@ struct trial_context {
     const cpu_set_t *affinity; /* of the ranks; NULL: the harness's own */
     size_t affinity_bytes;
     int64_t stratum;
+    const struct launcher_ops *launcher;
+    const struct slurm_allocation *allocation; /* NULL unless the launcher is slurm */
     struct interrupt *interrupt;
     double deadline_s; /* end of the session, clock_mono_s; 0: none */
     /* Called while a trial runs, a few times a second; may be NULL. step < 0: none yet. */
@@ -87,6 +89,7 @@ struct trial_facts {
     int cancel_signal;
     struct error start_error; /* END_NOT_STARTED */
     bool create_failed;       /* it was the runtime's create */
+    struct slurm_word word;   /* of srun, where trials are steps */
     int first_failed;         /* process that ended with a failure while others ran; -1: none */
     bool killed;              /* ended by us, after the grace time or at once */
     struct str strays;        /* processes that outlived the launched one and were killed */
@@ -125,6 +128,25 @@ bool trial_end_all(struct trial_facts *f, struct str *left);
 void trial_topology(struct trial_facts *f);
 void trial_judge(struct trial_facts *f);
 json_t *trial_record_make(const struct trial_facts *f);
+/* ---- trials that are steps of a Slurm allocation (trial_step.c) -------------------------------
+ */
+bool trial_is_step(const struct trial_facts *f);
+/* The rendezvous of several nodes, for `nanochat launch`. */
+void trial_step_rendezvous(const struct trial_facts *f, struct strv *argv);
+/* Variables that srun gives each task, by name: what a container passes on of them. */
+void trial_step_names(struct strv *env);
+/* srun and its options around the argv of the runtime. */
+void trial_step_wrap(struct trial_process *p, struct trial_facts *f);
+/* Remove what the runtime may have left, on every node. */
+void trial_step_remove(struct trial_facts *f);
+/* What was observed here is no observation of the ranks. */
+void trial_step_mend_collected(json_t *collected);
+/* Was it the scheduler? Then f->outcome and its reason are set. */
+bool trial_step_judge(struct trial_facts *f);
+/* The wait status of the task that explains the failure; status: srun's own. */
+int trial_step_status(const struct trial_facts *f, int status);
+void trial_step_record(const struct trial_facts *f, json_t *record);
+
 /* Facts of a trial under the fake runtime. */
 int trial_fake(struct trial_facts *f, struct error *err);
 

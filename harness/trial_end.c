@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define SETTLE_S 1.0     /* for what ends by itself behind a trial that ended by itself */
+#define ELSEWHERE_S 60.0 /* Slurm's own patience with processes that do not end */
 #define LEAST_KILL_S 3.0 /* a killed process may need a while to give its memory back */
 
 static bool any_running(const struct trial_facts *f)
@@ -20,11 +21,11 @@ static bool any_running(const struct trial_facts *f)
     return false;
 }
 
-static void signal_groups(const struct trial_facts *f, int sig)
+static void signal_groups(struct trial_facts *f, int sig)
 {
     for (size_t i = 0; i < f->n_processes; i++)
         if (f->children[i].pid > 0 && !f->children[i].reaped)
-            launcher_local.signal(&f->processes[i].job, sig);
+            f->context->launcher->signal(&f->processes[i].job, sig);
 }
 
 /* TERM, and the grace time: long enough for a last event; a second signal to us ends it. */
@@ -90,6 +91,21 @@ static void runtime_stop(struct trial_facts *f)
     }
 }
 
+/* What the launcher started elsewhere. */
+static bool elsewhere_gone(struct trial_facts *f, double seconds, struct str *left)
+{
+    const struct launcher_ops *launcher = f->context->launcher;
+    bool failed = false;
+    for (size_t i = 0; launcher->gone && i < f->n_processes; i++) {
+        if (f->children[i].pid > 0 && !launcher->gone(&f->processes[i].job, seconds, left))
+            return false;
+        failed = failed || f->children[i].status != 0;
+    }
+    if (failed && trial_is_step(f))
+        trial_step_remove(f);
+    return true;
+}
+
 bool trial_end_all(struct trial_facts *f, struct str *left)
 {
     double grace = f->context->scenario->limits.kill_grace_s;
@@ -102,6 +118,8 @@ bool trial_end_all(struct trial_facts *f, struct str *left)
         if (f->children[i].reaped && !(f->children[i].reaped_s <= f->reap_s))
             f->reap_s = f->children[i].reaped_s;
     auto_str ignored = STR_INIT;
+    if (!elsewhere_gone(f, grace + ELSEWHERE_S, left))
+        return false;
     if (by_itself && f->end == END_BY_ITSELF)
         settle(f);
     if (!by_itself || f->strays.len || f->end != END_BY_ITSELF || runtime_leftover(f, &ignored))

@@ -97,7 +97,8 @@ static bool judge_oom(struct trial_facts *f)
 /* Of the process whose end counts: the one that failed first, by itself. */
 static int failing_status(const struct trial_facts *f)
 {
-    return f->first_failed < 0 ? 0 : f->children[f->first_failed].status;
+    int status = f->first_failed < 0 ? 0 : f->children[f->first_failed].status;
+    return trial_is_step(f) ? trial_step_status(f, status) : status;
 }
 
 static void judge_signal(struct trial_facts *f, int status)
@@ -283,7 +284,9 @@ static void ask_runtime(struct trial_facts *f, int status)
 {
     auto_str reason = STR_INIT;
     struct runtime_evidence evidence = {status, false, f->stderr_tail.data};
-    f->outcome = f->ops->classify(&evidence, &reason);
+    f->outcome = trial_is_step(f) ? runtime_classify_srun(&evidence, &reason) : OUTCOME_COUNT;
+    if (f->outcome == OUTCOME_COUNT)
+        f->outcome = f->ops->classify(&evidence, &reason);
     if (f->outcome == OUTCOME_SIGNALLED && WIFSIGNALED(status)) {
         f->failed_signal = WTERMSIG(status);
         f->core_dumped = WCOREDUMP(status);
@@ -309,7 +312,13 @@ static void judge_without_hello(struct trial_facts *f)
 static void judge_silent(struct trial_facts *f)
 {
     int status = failing_status(f);
-    if (WIFSIGNALED(status))
+    auto_str reason = STR_INIT;
+    struct runtime_evidence evidence = {status, false, f->stderr_tail.data};
+    enum outcome by_srun =
+        status && trial_is_step(f) ? runtime_classify_srun(&evidence, &reason) : OUTCOME_COUNT;
+    if (by_srun != OUTCOME_COUNT)
+        because(f, by_srun, "%s", reason.data);
+    else if (WIFSIGNALED(status))
         judge_signal(f, status);
     else if (status && WEXITSTATUS(status) >= 125 && WEXITSTATUS(status) <= 127)
         ask_runtime(f, status);
@@ -349,7 +358,7 @@ void trial_judge(struct trial_facts *f)
         judge_not_started(f);
     else if (f->end != END_BY_ITSELF)
         judge_own(f);
-    else if (judge_oom(f))
+    else if (judge_oom(f) || trial_step_judge(f))
         ;
     else if (f->context->scenario->events == EVENTS_NONE)
         judge_silent(f);

@@ -88,6 +88,8 @@ static int verb_argv(struct trial_facts *f, struct error *err)
     strv_push(&f->workload, runtime_nanochat_path(f->spec, f->context->nanochat));
     strv_push(&f->workload, "launch");
     strv_pushf(&f->workload, "--nproc-per-node=%lld", (long long)f->cell->ranks_per_node);
+    if (trial_is_step(f))
+        trial_step_rendezvous(f, &f->workload);
     if (bind_name(f->cell->bind))
         strv_pushf(&f->workload, "--bind=%s", bind_name(f->cell->bind));
     strv_push(&f->workload, "--");
@@ -178,9 +180,11 @@ static void process_prepare(struct trial_facts *f, size_t i, int port)
     if (f->n_processes > 1)
         str_appendf(&p->trial_id, ".r%zu", i);
     strv_extend(&p->workload_env, &f->env);
-    if (!verb)
+    if (trial_is_step(f) && f->ops->flags & RUNTIME_ENV_NAMES)
+        trial_step_names(&p->workload_env);
+    if (!verb && !trial_is_step(f))
         rank_environment(&p->workload_env, (int64_t)i, f->ranks, port);
-    if (verb) {
+    if (verb || trial_is_step(f)) {
         p->stdout_path = mem_printf("%s/launcher.out", f->dir);
         p->stderr_path = mem_printf("%s/launcher.err", f->dir);
     } else {
@@ -235,12 +239,14 @@ static int write_launch(const struct trial_facts *f, struct error *err)
     return json_write_file(path, doc, NCBENCH_EXIT_RESULTS, err);
 }
 
-static int process_argv(struct trial_process *p, const struct trial_facts *f, struct error *err)
+static int process_argv(struct trial_process *p, struct trial_facts *f, struct error *err)
 {
     if (f->ops->argv(&p->launch, &p->argv, &p->env, err))
         return -err->code;
     /* The client of the runtime bears the mark too, so that it is found wherever it goes. */
     strv_env_set(&p->env, ENV_TRIAL_ID, f->unique_id);
+    if (trial_is_step(f))
+        trial_step_wrap(p, f);
     p->job = (struct launcher_job){
         .argv = &p->argv,
         .env = &p->env,
@@ -249,6 +255,8 @@ static int process_argv(struct trial_process *p, const struct trial_facts *f, st
         .stderr_path = p->stderr_path,
         .affinity = f->context->affinity,
         .affinity_bytes = f->context->affinity_bytes,
+        .allocation = f->context->allocation,
+        .step_name = f->unique_id,
     };
     return 0;
 }
@@ -268,10 +276,11 @@ int trial_launch_prepare(struct trial_facts *f, struct error *err)
     }
     trial_environment(f, &f->env);
     collect_mounts(f);
-    f->n_processes = f->context->scenario->is_verb ? 1 : (size_t)f->ranks;
+    const bool one = f->context->scenario->is_verb || trial_is_step(f);
+    f->n_processes = one ? 1 : (size_t)f->ranks;
     f->processes = mem_zalloc(f->n_processes, sizeof *f->processes);
     f->children = mem_zalloc(f->n_processes, sizeof *f->children);
-    int port = f->context->scenario->is_verb ? 0 : free_port();
+    int port = one ? 0 : free_port();
     for (size_t i = 0; i < f->n_processes; i++) {
         process_prepare(f, i, port);
         if (process_argv(&f->processes[i], f, err))

@@ -80,7 +80,11 @@ static void put_shape(const struct trial_facts *f, json_t *r)
     json_put_int(r, "threads_per_rank", f->cell->threads_per_rank);
     json_put_null(r, "gpus_per_node", "a workload on the CPU");
     json_t *hosts = json_array();
-    json_array_append_new(hosts, json_string(host));
+    const struct slurm_allocation *a = f->context->allocation;
+    for (int64_t i = 0; a && i < f->cell->nodes && i < (int64_t)a->nodes.count; i++)
+        json_array_append_new(hosts, json_string(a->nodes.items[i]));
+    if (!a)
+        json_array_append_new(hosts, json_string(host));
     json_put(r, "hosts", hosts);
 }
 
@@ -241,6 +245,8 @@ json_t *trial_record_make(const struct trial_facts *f)
         json_object_update_missing(r, f->collected);
     put_event_health(f, r);
     put_exit(f, r);
+    if (trial_is_step(f))
+        trial_step_record(f, r);
     auto_free char *logs = f->dir ? mem_printf("trials/%s/", f->id) : NULL;
     json_put_str(r, "logs", logs);
     return r;

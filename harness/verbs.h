@@ -10,6 +10,8 @@ extern const struct option_spec image_options[];
 int cmd_image(int argc, char **argv);
 extern const struct option_spec plan_options[];
 int cmd_plan(int argc, char **argv);
+extern const struct option_spec sbatch_options[];
+int cmd_sbatch(int argc, char **argv);
 extern const struct option_spec run_options[];
 int cmd_run(int argc, char **argv);
 extern const struct option_spec status_options[];

@@ -43,9 +43,15 @@ bench: $(BENCH_BIN)
 asan:
 	@$(MAKE) --no-print-directory CONFIG=asan check
 
-.PHONY: test check bench asan test-programs
+# Real Slurm, started for the test on this machine; needs root.
+test-slurm:
+	@tools/install-deps slurm
+	@$(MAKE) --no-print-directory check TESTS="unit/hostlist unit/slurm cli/slurm"
+
+.PHONY: test check bench asan test-programs test-slurm
 
 ## make test          install what is missing, build, run every test: N passed, N failed, N skipped
 ## make check         the same without installing; TESTS="unit/num cli/launch" runs only those
+## make test-slurm    install Slurm, run trials on several virtual nodes of a private one (root)
 ## make asan          the tests under AddressSanitizer and UBSan
 ## make bench         a whole training step against the SGEMM rate of the linked BLAS

@@ -221,7 +221,7 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 const struct runtime_ops runtime_crun = {
     .name = "crun",
     .summary = "crun (runc where cgroups are hybrid) with an OCI bundle, without a manager",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_FIXED,
     .keys = keys,
     .probe = probe,
     .check = check,

@@ -179,7 +179,7 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
 const struct runtime_ops runtime_podman = {
     .name = "podman",
     .summary = "podman, one container for the ranks of a node",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_NAMES,
     .keys = keys,
     .probe = podman_probe,
     .check = check,
@@ -187,6 +187,7 @@ const struct runtime_ops runtime_podman = {
     .argv = make_argv,
     .classify = podman_classify,
     .stop = podman_stop,
+    .remove_argv = podman_remove_argv,
     .leftover = podman_leftover,
     .describe = podman_describe,
 };

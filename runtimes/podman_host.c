@@ -201,12 +201,18 @@ int podman_prepare(const struct runtime_spec *spec, const char *session_dir, str
     return fs_write_atomic(path, text.data, text.len, NCBENCH_EXIT_RESULTS, err);
 }
 
+void podman_remove_argv(const struct runtime_launch *launch, struct strv *argv)
+{
+    auto_free char *name = client_container_name(launch);
+    client_words(argv, "podman rm --force --ignore --time=0 --");
+    strv_push(argv, name);
+}
+
 int podman_stop(const struct runtime_launch *launch, struct error *err)
 {
     auto_free char *name = client_container_name(launch);
     auto_strv argv = STRV_INIT;
-    client_words(&argv, "podman rm --force --ignore --time=0 --");
-    strv_push(&argv, name);
+    podman_remove_argv(launch, &argv);
     auto_str errout = STR_INIT;
     int rc;
     if (capture(launch->session_dir, &argv, NULL, &errout, &rc, err))

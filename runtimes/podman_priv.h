@@ -26,6 +26,7 @@ void podman_probe(struct runtime_probe *out);
 /* The part of check that judges this machine: exit 4. */
 int podman_check_host(const struct runtime_spec *spec, struct error *err);
 int podman_prepare(const struct runtime_spec *spec, const char *session_dir, struct error *err);
+void podman_remove_argv(const struct runtime_launch *launch, struct strv *argv);
 int podman_stop(const struct runtime_launch *launch, struct error *err);
 bool podman_leftover(const struct runtime_launch *launch, struct str *what);
 void podman_describe(const struct runtime_spec *spec, const char *session_dir, json_t *obj);

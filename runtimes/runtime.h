@@ -115,6 +115,9 @@ struct runtime_ops {
     enum outcome (*classify)(const struct runtime_evidence *evidence, struct str *reason);
     /* Remove whatever this trial left (containers); absent is success. Timed as "cleanup". */
     int (*stop)(const struct runtime_launch *launch, struct error *err);
+    /* Pure: a command that removes what this trial may have left on the node where it is run;
+     * absent is success. For trials on several nodes, where stop sees this one only. */
+    void (*remove_argv)(const struct runtime_launch *launch, struct strv *argv);
     /* Is anything of this trial still there? Names it in what. */
     bool (*leftover)(const struct runtime_launch *launch, struct str *what);
     /* Versions, image digest, storage … into obj, for the session and the record. */
@@ -134,6 +137,11 @@ struct runtime_ops {
 #define RUNTIME_ENV_LINES 16u
 /* Variables that are set to the empty string would be unset: exit 3. */
 #define RUNTIME_ENV_NOT_EMPTY 32u
+/* An entry of launch->env without "=" passes that variable on from the environment of the client:
+ * srun's tasks learn only there which node they are on. */
+#define RUNTIME_ENV_NAMES 64u
+/* The environment is written down before the client starts: no trial on several nodes. */
+#define RUNTIME_ENV_FIXED 128u
 
 extern const struct runtime_ops *const runtime_registry[]; /* ends with NULL */
 const struct runtime_ops *runtime_find(const char *kind);  /* NULL if there is none */

@@ -87,6 +87,11 @@ json_t *events_hello(int rank, double entry_s, int argc, char *const *argv)
         json_put_null(h, "world", ignored.message);
     else
         json_put_int(h, "world", ranks.world);
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    if (job && step) {
+        auto_free char *id = mem_printf("%s.%s", job, step);
+        json_put_str(h, "slurm_step", id);
+    }
     json_t *args = json_array();
     for (int i = 0; i < argc; i++) {
         auto_json *arg = json_object(); /* json_put_str mends what is not UTF-8 */

@@ -4,17 +4,33 @@
 
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t stop_second; /* of the first signal, since the start; see now() */
 
-static void on_signal(int signal)
+static int now(void)
 {
-    stop_signal = signal;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int)(t.tv_sec & 0x3fffffff);
+}
+
+static void on_signal(int signal_number)
+{
+    int at = now();
+    if (!stop_signal) {
+        stop_signal = signal_number;
+        stop_second = at;
+    } else if (at - stop_second >= STOP_TWICE_S) {
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+    }
 }
 
 void stop_install(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);

@@ -24,7 +24,7 @@ static int start(struct launcher_job *job, struct error *err)
     return rc;
 }
 
-static void signal_group(const struct launcher_job *job, int sig)
+static void signal_group(struct launcher_job *job, int sig)
 {
     if (job->pid > 1)
         kill(-job->pid, sig);

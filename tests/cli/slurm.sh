@@ -1,0 +1,201 @@
+# Trials as steps of a real Slurm: a private one, with several virtual nodes on this machine.
+. tests/cli/lib.sh
+. tests/cli/session_lib.sh
+
+# ---- is there what it takes? -----------------------------------------------------------------------
+missing=()
+for pair in slurmctld:slurmctld slurmd:slurmd srun:slurm-client munged:munge ip:iproute2; do
+    command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
+done
+[ "${#missing[@]}" -eq 0 ] || { echo "not installed: ${missing[*]} (tools/install-deps slurm)"; exit 77; }
+command -v jq >/dev/null || { echo "jq is not installed"; exit 77; }
+[ "$(id -u)" -eq 0 ] || { echo "a private Slurm needs root"; exit 77; }
+if [ -z "${IN_NETNS:-}" ]; then
+    unshare -n true 2>/dev/null || { echo "no network namespaces here"; exit 77; }
+    rm -rf "$T"
+    IN_NETNS=1 exec tools/minislurm netns bash "$0"
+fi
+
+for variable in $(compgen -v SLURM_; compgen -v SRUN_); do unset "$variable"; done
+export MINISLURM_PRIVATE_DIRS="/var/lib/containers /run"
+CLUSTER=$T/slurm
+down() { tools/minislurm stop "$CLUSTER" >/dev/null 2>&1; }
+trap 'down; rm -rf "$T"' EXIT
+check "a private Slurm of 4 nodes starts" tools/minislurm start "$CLUSTER" 4 2
+export SLURM_CONF=$CLUSTER/slurm.conf
+
+# in_job OPTIONS… -- COMMAND…: in an allocation
+in_job() {
+    local options=()
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    timeout 100 salloc --quiet --ntasks-per-node=1 "${options[@]}" "$@"
+}
+steps_left() { squeue --steps --noheader --format=%i | grep -vcE 'batch|extern|interactive'; }
+
+# nano NAME STEPS NODES-LIST 'RUNTIMES' [line…]
+nano() {
+    cat >"$T/$1.yaml" <<END
+version: 1
+name: $1
+baseline: bare
+workload:
+  command: base-train
+  model: {depth: 1, max_seq_len: 32, vocab_size: 256}
+  train: {device_batch_size: 1, total_batch_size: "\${nodes * 32}", num_iterations: $2, eval_every: -1, sample_every: -1, save_every: 0, seed: 1}
+  data: {source: synthetic}
+runtimes: [{name: bare, kind: bare}$4]
+launch: {scheduler: slurm, nodes: "\${nodes}", ranks_per_node: 1, threads_per_rank: 1}
+matrix: {nodes: [$3]}
+sampling: {looks: [2], discard_first_block: false, warmup: {steps: 1, detect: false}}
+limits: {trial: 60s, kill_grace: 3s, max_failures: 1, disk_free: 64KiB}
+END
+}
+ran() { timeout 100 ncbench run "$T/$1.yaml" --out "$R" --progress none "${@:2}"; }
+
+# ---- the comparison, as a job ----------------------------------------------------------------------
+arms=
+if command -v podman >/dev/null && podman info >/dev/null 2>&1 &&
+    ncbench image build --archive "$T/image.tar" --name localhost/ncbench/slurm-test:latest >/dev/null 2>"$ERR"; then
+    if srun -N4 --ntasks-per-node=1 podman load --quiet -i "$T/image.tar" >"$OUT" 2>"$ERR"; then
+        arms="$arms, {name: podman, kind: podman, image: localhost/ncbench/slurm-test:latest}"
+    else
+        skip "podman on the virtual nodes" "the image cannot be loaded there: $(tail -n 1 "$ERR")"
+    fi
+else
+    skip "podman on the virtual nodes" "podman does not work here"
+fi
+if command -v ch-run >/dev/null && ncbench image build --dir "$T/root" >/dev/null 2>"$ERR"; then
+    arms="$arms, {name: charliecloud, kind: charliecloud, rootfs: $T/root}"
+else
+    skip "charliecloud on the virtual nodes" "ch-run is not installed"
+fi
+nano compare 20 '1, 2, 4' "$arms"
+check "a job script" ncbench sbatch "$T/compare.yaml" -D launch.slurm.time_limit=10m --out "$R" --run=--blocks=1 -o "$T/job.sh"
+match "it asks for the nodes of the largest cell" '^#SBATCH --nodes=4$' "$T/job.sh"
+match "and for the time" '^#SBATCH --time=0:10:00$' "$T/job.sh"
+if command -v shellcheck >/dev/null; then check "it is clean" shellcheck "$T/job.sh"; fi
+check "sbatch takes it" sbatch --wait --output="$T/job.out" "$T/job.sh"
+S=$(find "$R/compare" -mindepth 1 -maxdepth 1 -type d)
+match "the session is complete" ': complete, ' "$T/job.out"
+n=$(jq -s 'length' "$S/trials.jsonl")
+equal "every trial is ok" "$(jq -s 'map(select(.outcome == "ok")) | length' "$S/trials.jsonl")" "$n"
+equal "1, 2 and 4 nodes for each arm" \
+    "$(jq -r '[.runtime, (.hosts | join(","))] | join(" ")' "$S/trials.jsonl" | sort -u | grep '^bare ' | cut -d' ' -f2 | tr '\n' ' ')" 'n1 n1,n2 n1,n2,n3,n4 '
+equal "a rank on each node" "$(jq -r 'select(.nodes == 4).ranks' "$S/trials.jsonl" | sort -u)" 4
+equal "over tcp where there are several" "$(jq -r 'select(.nodes == 4).config.comm_backend' "$S/trials.jsonl" | sort -u)" tcp
+equal "all arms learn the same" "$(jq -r '[.nodes, .train.loss_last] | join(" ")' "$S/trials.jsonl" | sort -u | wc -l)" 3
+equal "the records name job and step" "$(jq -r 'select(.slurm.step != null).slurm.step' "$S/trials.jsonl" | grep -cE '^[0-9]+\.[0-9]+$')" "$n"
+equal "what the harness cannot see is null, with a reason" "$(jq -r '.rusage_why' "$S/trials.jsonl" | sort -u | grep -c 'step of Slurm')" 1
+check "the records fit their schema" python3 tests/cli/schema.py results/schemas/trial.json "$S/trials.jsonl"
+equal "no step is left" "$(steps_left)" 0
+
+# ---- what sbatch refuses -----------------------------------------------------------------------
+check_rc 4 "sbatch's refusal is an error" ncbench sbatch "$T/compare.yaml" -D launch.slurm.partition=nowhere --submit -o "$T/bad.sh"
+match "… in its own words" 'sbatch: error: .*[Pp]artition' "$ERR"
+check_rc 4 "outside an allocation" ran compare
+match "… with the way out" 'ncbench sbatch' "$ERR"
+
+# ---- what Slurm left in the environment decides nothing -----------------------------------------------
+nano inherited 3 1 ''
+check "SLURM_CPUS_PER_TASK of another mind" in_job -N1 -c2 -- env SLURM_CPUS_PER_TASK=7 SLURM_CPU_BIND=none SLURM_NTASKS_PER_NODE=3 timeout 60 ncbench run "$T/inherited.yaml" --out "$R" --blocks 1
+match "… a warning" 'SLURM_CPUS_PER_TASK=7 of the environment is not used: the scenario says 1' "$ERR"
+S=$(tail -n 1 "$OUT")
+equal "… the rank has one PU" "$(field 1 '.env[0].cpu.n_usable_pus')" 1
+match "… the command line says it" '"--cpus-per-task=1"' "$S/trials/c00.b00.bare/launch.json"
+equal "… the record too" "$(field 1 '.flags | map(select(startswith("SLURM_CPUS_PER_TASK=7"))) | length')" 1
+
+# ---- too little -------------------------------------------------------------------------------------
+nano big 3 '2, 4' ''
+check_rc 4 "more nodes than the allocation has: at once" in_job -N2 -c1 -- timeout 20 ncbench run "$T/big.yaml" --out "$R"
+match "… which cell, how many" 'cell c01: 4 nodes, the allocation has 2 \(n\[1-2\]\)' "$ERR"
+
+# ---- failures -----------------------------------------------------------------------------------------
+nano late 1000000 2 ''
+check_rc 5 "a trial beyond its limit" in_job -N2 -c1 -- timeout 60 ncbench run "$T/late.yaml" --out "$R" --progress none --blocks 1 -D limits.trial=2s
+S=$(tail -n 1 "$OUT")
+equal "… is a timeout" "$(field 1 .outcome)" timeout
+equal "… that wrote its last events" "$(field 1 '[.exit.codes[] != null] | all')" true
+equal "… no step is left" "$(steps_left)" 0
+equal "… no process" "$(survivors)" ''
+
+cat >"$T/nosuch.yaml" <<END
+version: 1
+name: nosuch
+baseline: bare
+workload: {exec: [/nosuch/program], events: none}
+runtimes: [{name: bare, kind: bare}]
+launch: {scheduler: slurm, nodes: 2}
+sampling: {looks: [2], discard_first_block: false}
+limits: {max_failures: 1, disk_free: 64KiB}
+END
+check_rc 5 "a program that is not there" in_job -N2 -c1 -- timeout 60 ncbench run "$T/nosuch.yaml" --out "$R" --progress none --blocks 1
+S=$(tail -n 1 "$OUT")
+equal "… is not found" "$(field 1 .outcome)" not_found
+
+# background NAME OPTIONS…: a session in an allocation; until rank 1 has made steps
+background() {
+    local name=$1
+    shift
+    rm -f "$T/rc"
+    (in_job "$@" -- env --default-signal=INT,TERM ncbench run "$T/$name.yaml" --out "$R" --progress none --blocks 1 >"$OUT" 2>"$ERR" </dev/null; echo $? >"$T/rc") &
+    for _ in $(seq 1200); do
+        S=$(find "$R/$name" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | sort | tail -n 1)
+        [ "$(grep -c '"event":"step"' "$S"/trials/*/events.rank00001.jsonl 2>/dev/null)" -ge 3 ] 2>/dev/null && break
+        sleep 0.05
+    done
+}
+ended() {
+    for _ in $(seq 600); do
+        [ -s "$T/rc" ] && break
+        sleep 0.1
+    done
+    cat "$T/rc"
+}
+
+nano cancel 1000000 2 ''
+sed -i 's/trial: 60s/trial: 12s/' "$T/cancel.yaml"
+background cancel -N2 -c1
+step=$(squeue --steps --noheader --format='%i|%j' | sed -n 's/|.*c00.b00.bare$//p')
+check "the step bears the trial's name" scancel "$step"
+equal "a step that is cancelled from outside: incomplete" "$(ended)" 5
+equal "… is recorded as that, and its block run again" "$(jq -r .outcome "$S/trials.jsonl" | tr '\n' ' ')" 'cancelled timeout '
+match "… in words" 'cancelled from outside' "$S/trials.jsonl"
+
+nano term 1000000 2 ''
+background term -N2 -c1
+kill -TERM "$(jq .pid "$S/session.json")"
+equal "TERM to ncbench" "$(ended)" 143
+equal "… the ranks ended in good order" "$(field 1 '.outcome + " " + ([.exit.codes[] != null] | all | tostring)')" 'cancelled true'
+equal "… no step is left" "$(steps_left)" 0
+
+# ---- a node dies in the middle, and the session goes on in the next job -----------------------------------
+nano node 1000000 '4' ''
+background node -N4 -c1 --no-kill
+check "a node dies" tools/minislurm fail "$CLUSTER" n3
+equal "the session ends, incomplete" "$(ended)" 5
+equal "… the trial is unavailable, not failed" "$(field 1 .outcome)" unavailable
+match "… for a reason" 'node' <(field 1 '.reasons[0]')
+match "… and nothing more is tried" 'no more trials here|incomplete' "$ERR"
+equal "… state" "$(jq -r .state "$S/session.json")" incomplete
+check_rc 4 "a resume on too few nodes is refused" in_job -N2 -c1 -- timeout 60 ncbench run --resume "$S" --progress none
+check "the node comes back" tools/minislurm revive "$CLUSTER" n3
+for _ in $(seq 100); do [ "$(sinfo -h -t idle -o %D)" = 4 ] && break; sleep 0.1; done
+# as it was, but of a length that ends: the session's own copy of the scenario is what counts
+sed -i 's/num_iterations: 1000000/num_iterations: 20/' "$S/scenario.yaml"
+check "it goes on in the next job" in_job -N4 -c1 -- timeout 60 ncbench run --resume "$S" --allow-drift --progress none
+equal "… complete" "$(jq -r .state "$S/session.json")" complete
+equal "… with both attempts on record" "$(jq -r .outcome "$S/trials.jsonl" | tr '\n' ' ')" 'unavailable ok '
+
+# ---- the end of the allocation is near ------------------------------------------------------------------
+mkdir "$T/shim"
+printf '#!/bin/sh\ncase "$*" in *%%T*) echo "RUNNING|n[1-2]|0:33" ;; *) exec %s "$@" ;; esac\n' "$(command -v squeue)" >"$T/shim/squeue"
+chmod +x "$T/shim/squeue"
+nano short 20 2 ''
+check_rc 124 "no trial is begun that would not fit" in_job -N2 -c1 -- env PATH="$T/shim:$PATH" timeout 60 ncbench run "$T/short.yaml" --out "$R" --progress none --blocks 3
+S=$(tail -n 1 "$OUT")
+equal "… and the session can be resumed" "$(jq -r .state "$S/session.json")" incomplete
+
+check "the private Slurm stops" tools/minislurm stop "$CLUSTER"
+equal "nothing of it is left" "$(pgrep -f "$CLUSTER" -c)" 0
+finish

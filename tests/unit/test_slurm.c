@@ -1,0 +1,140 @@
+/* What does not need a Slurm: command lines, texts, words. */
+#include "harness/launchers/slurm.h"
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "harness/job_script.h"
+#include "tests/unit/unit.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void times(void)
+{
+    static const struct {
+        const char *text;
+        double seconds;
+    } cases[] = {
+        {"0:30", 30},      {"12:34", 754},         {"1:00:00", 3600}, {"1-02:03:04", 93784},
+        {"UNLIMITED", -1}, {"NOT_SET", -1},        {"", -1},          {"INVALID", -1},
+        {"x-1:00", -1},    {"10-00:00:00", 864000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CU_ASSERT_EQUAL(slurm_parse_time(cases[i].text), cases[i].seconds);
+    CU_ASSERT_EQUAL(slurm_least_cpus("288(x4)"), 288);
+    CU_ASSERT_EQUAL(slurm_least_cpus("4,2(x3),8"), 2);
+    CU_ASSERT_EQUAL(slurm_least_cpus(""), 0);
+    CU_ASSERT_EQUAL(slurm_least_cpus(NULL), 0);
+    CU_ASSERT_EQUAL(slurm_least_cpus("many"), 0);
+}
+
+/* The command line holds every size, whatever the environment says. */
+static void step(void)
+{
+    struct slurm_allocation a = {.job_id = "77"};
+    struct slurm_options o = {.gpus_per_node = 4, .network = "disable_rdzv_get"};
+    auto_strv argv = STRV_INIT, runtime = STRV_INIT, warnings = STRV_INIT;
+    auto_str line = STR_INIT;
+    strv_push(&a.nodes, "n1");
+    strv_push(&a.nodes, "n2");
+    strv_push(&a.nodes, "n3");
+    strv_push(&o.args, "--hint=nomultithread");
+    strv_push(&runtime, "--environment=x.toml");
+    struct slurm_step s = {.allocation = &a,
+                           .options = &o,
+                           .nodes = 2,
+                           .tasks_per_node = 1,
+                           .cpus_per_task = 288,
+                           .bind = true,
+                           .time_s = 601,
+                           .name = "s.c00.b01.bare",
+                           .cwd = "/r/t",
+                           .runtime = &runtime};
+    slurm_step_argv(&s, &argv);
+    for (size_t i = 0; i < argv.count; i++)
+        str_appendf(&line, "%s%s", i ? " " : "", argv.items[i]);
+    CU_ASSERT_STR(line.data,
+                  "srun --jobid=77 --job-name=s.c00.b01.bare --nodes=2 --nodelist=n1,n2 --ntasks=2 "
+                  "--ntasks-per-node=1 --cpus-per-task=288 --mem=0 --gpus-per-node=4 "
+                  "--cpu-bind=cores --mpi=none --network=disable_rdzv_get --time=11 --overlap "
+                  "--exact --immediate=60 --kill-on-bad-exit=0 --wait=0 --chdir=/r/t --export=ALL "
+                  "--input=none --hint=nomultithread --environment=x.toml");
+    setenv("SLURM_CPUS_PER_TASK", "4", 1);
+    setenv("SLURM_NTASKS_PER_NODE", "1", 1);
+    unsetenv("SRUN_CPUS_PER_TASK");
+    slurm_inherited(&s, &warnings);
+    CU_ASSERT_EQUAL(warnings.count, 1);
+    CU_ASSERT(strstr(warnings.items[0], "SLURM_CPUS_PER_TASK=4") != NULL);
+    unsetenv("SLURM_CPUS_PER_TASK");
+    unsetenv("SLURM_NTASKS_PER_NODE");
+    strv_release(&a.nodes);
+    strv_release(&o.args);
+}
+
+static void words(void)
+{
+    static const struct {
+        const char *text;
+        enum outcome outcome;
+        bool over;
+        int code, signal;
+    } cases[] = {
+        {"srun: error: n2: task 1: Exited with exit code 6\nsrun: error: n1: task 0: Exited with "
+         "exit code 8\n",
+         OUTCOME_COUNT, false, 6, 0},
+        {"srun: error: n1: task 0: Exited with exit code 8\nsrun: error: n2: task 1: Killed\n",
+         OUTCOME_COUNT, false, 8, 0},
+        {"srun: error: n1: tasks 0-3: Segmentation fault (core dumped)\n", OUTCOME_COUNT, false, -1,
+         SIGSEGV},
+        /* srun ends the others after a failure: that is no cancelling */
+        {"srun: error: n2: task 1: Exited with exit code 3\nsrun: Job step aborted: Waiting up to "
+         "4 "
+         "seconds\nslurmstepd-n1: error: *** STEP 2.1 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n",
+         OUTCOME_COUNT, false, 3, 0},
+        {"slurmstepd-n1: error: *** STEP 2.1 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\nsrun: "
+         "error: n1: task 0: Exited with exit code 8\n",
+         OUTCOME_CANCELLED, false, 8, 0},
+        {"slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT "
+         "***\n",
+         OUTCOME_CANCELLED, true, -1, 0},
+        {"slurmstepd: error: *** STEP 9.1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT "
+         "***\n",
+         OUTCOME_TIMEOUT, false, -1, 0},
+        {"slurmstepd: error: *** STEP 9.1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE "
+         "FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n",
+         OUTCOME_UNAVAILABLE, true, -1, 0},
+        {"slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION "
+         "***\n",
+         OUTCOME_CANCELLED, true, -1, 0},
+        {"srun: error: Unable to create step for job 2: More processors requested than permitted\n",
+         OUTCOME_UNAVAILABLE, false, -1, 0},
+        {"nanochat: error: rank 1 ended with exit code 5\n", OUTCOME_COUNT, false, -1, 0},
+        {"", OUTCOME_COUNT, false, -1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct slurm_word w;
+        auto_str reason = STR_INIT;
+        slurm_read_word(cases[i].text, &w, &reason);
+        if (w.outcome != cases[i].outcome || w.exit_code != cases[i].code)
+            printf("  case %zu: outcome %d, code %d\n", i, (int)w.outcome, w.exit_code);
+        CU_ASSERT_EQUAL(w.outcome, cases[i].outcome);
+        CU_ASSERT_EQUAL(w.job_over, cases[i].over);
+        CU_ASSERT_EQUAL(w.exit_code, cases[i].code);
+        CU_ASSERT_EQUAL(w.signal, cases[i].signal);
+        CU_ASSERT_EQUAL(reason.len > 0, cases[i].outcome != OUTCOME_COUNT);
+    }
+}
+
+static void quoting(void)
+{
+    auto_str out = STR_INIT;
+    shell_quote(&out, "plain-1/x.y");
+    str_append_char(&out, ' ');
+    shell_quote(&out, "");
+    str_append_char(&out, ' ');
+    shell_quote(&out, "it's $HOME `x`");
+    CU_ASSERT_STR(out.data, "plain-1/x.y '' 'it'\\''s $HOME `x`'");
+}
+
+UNIT_MAIN({"times and CPUs as Slurm writes them", times}, {"the command line of a step", step},
+          {"what srun says", words}, {"words of a shell", quoting})
