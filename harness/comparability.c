@@ -241,8 +241,9 @@ static void diff_keys(const struct diff *d, const struct comparability_item *ite
     }
 }
 
-/* A list of libraries as {"libc.so.6": "build-id"}: where a library lies is the image's matter, and
- * name service modules come and go with the host's configuration. */
+/* A list of libraries as {"libc.so.6": "build-id"}, by the names that were asked for: where a
+ * library lies and what its file is called is the image's matter, and name service modules come and
+ * go with the host's configuration. */
 static json_t *libraries(const json_t *list)
 {
     json_t *out = json_object();
@@ -251,9 +252,12 @@ static json_t *libraries(const json_t *list)
     json_array_foreach(list, i, lib)
     {
         const char *path = json_read_str(lib, "path");
+        const char *name = json_read_str(lib, "name");
         const char *id = json_read_str(lib, "build_id");
-        if (path && !str_starts_with(fs_basename(path), "libnss_"))
-            json_object_set_new(out, fs_basename(path), json_string(id ? id : "no build id"));
+        if (path && !name) /* as older records are */
+            name = fs_basename(path);
+        if (name && !str_starts_with(name, "libnss_"))
+            json_object_set_new(out, name, json_string(id ? id : "no build id"));
     }
     return out;
 }

@@ -26,7 +26,7 @@ enum item_rule {
     RULE_ARGV,       /* a list of arguments, the program's own path left out */
     RULE_SIZE,       /* the same, shown as bytes */
     RULE_VARIABLES,  /* an object of environment variables: each is an item of its own */
-    RULE_LIBRARIES,  /* a list of {path, build_id}: by file name and build id */
+    RULE_LIBRARIES,  /* a list of {path, name, build_id}: by name and build id */
     RULE_MOUNTS,     /* an object of mounts: the file system type of each but executable and tmp */
     RULE_NAMESPACES, /* an object of inode numbers: the same as the baseline's, or its own */
     RULE_NAMED,      /* an object: each key is an item of its own */

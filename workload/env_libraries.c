@@ -1,5 +1,6 @@
-/* The shared libraries that are mapped, by path and build id: the id is in memory already, so no
- * file is hashed. */
+/* The shared libraries that are mapped, by name, path and build id: the id is in memory already, so
+ * no file is hashed. The name is what was asked for (libopenblas.so.0); the path may end in
+ * another, with a version of the file's own. */
 #include "workload/env_priv.h"
 
 #include "common/cleanup.h"
@@ -52,7 +53,8 @@ static int add_library(struct dl_phdr_info *info, size_t size, void *user)
     auto_free char *real = fs_realpath(info->dlpi_name);
     auto_str id = STR_INIT;
     find_build_id(info, &id);
-    strv_pushf(lines, "%s\n%s", real ? real : info->dlpi_name, id.data);
+    strv_pushf(lines, "%s\n%s\n%s", real ? real : info->dlpi_name, fs_basename(info->dlpi_name),
+               id.data);
     return 0;
 }
 
@@ -65,8 +67,11 @@ json_t *env_libraries(void)
     for (size_t i = 0; i < lines.count; i++) {
         char *id = strrchr(lines.items[i], '\n');
         *id++ = '\0';
+        char *name = strrchr(lines.items[i], '\n');
+        *name++ = '\0';
         json_t *library = json_object();
         json_put_str(library, "path", lines.items[i]);
+        json_put_str(library, "name", name);
         if (*id)
             json_put_str(library, "build_id", id);
         else

@@ -239,6 +239,25 @@ static void allocations_decide(void)
     }
 }
 
+/* One difference, not two absences, where the file of a library has another name. */
+static void libraries_are_known_by_what_was_asked_for(void)
+{
+    static const char bundled[] = "'libraries':[{'path':'/opt/libc-2.40.so','name':'libc.so.6',"
+                                  "'build_id':'7b'}]";
+    struct fixture f;
+    make(&f, env_with(podman,
+                      "'libraries':[{'path':'/lib/x86_64-linux-gnu/libc.so.6','build_id':'7a'}]",
+                      bundled));
+    analyse(&f);
+    CU_ASSERT_EQUAL(verdict(&f), VERDICT_NOT_COMPARABLE);
+    CU_ASSERT_PTR_NULL(find(&f, "library libc-2.40.so"));
+    const struct finding *found = find(&f, "library libc.so.6");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(found);
+    CU_ASSERT_STR(found->reference, "7a");
+    CU_ASSERT_STR(found->arm, "7b");
+    release(&f);
+}
+
 static void patterns_excuse_families(void)
 {
     struct fixture f;
@@ -417,6 +436,7 @@ static void holm_and_control_of_a_session(void)
 UNIT_MAIN({"a silent block hides no difference", a_silent_block_hides_no_difference},
           {"bare against podman is comparable", bare_against_podman_is_comparable},
           {"allocations decide", allocations_decide},
+          {"libraries are known by what was asked for", libraries_are_known_by_what_was_asked_for},
           {"patterns excuse families", patterns_excuse_families},
           {"variables of gpu toolkits are treatment", variables_of_gpu_toolkits_are_treatment},
           {"treatment between arms of one kind", treatment_between_arms_of_one_kind},
