@@ -23,6 +23,8 @@
  *   steps N S        N step events, each S seconds long
  *   torn             append half an event, without a newline
  *   done N           append a done event with exit code N
+ *   disable-thp      no transparent huge pages for this process and what it executes
+ *   exec F …         become the program F (looked for in PATH) with the arguments behind it
  *
  * A command that cannot be done ends the program with 99 and says why. */
 #include <errno.h>
@@ -33,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -302,7 +305,13 @@ static int without_arguments(const char *c, struct args *a)
     else if (!strcmp(c, "print-env0"))
         for (char **e = environ; *e; e++)
             write_all(1, *e, strlen(*e) + 1);
-    else if (!strcmp(c, "print-args0"))
+    else if (!strcmp(c, "disable-thp")) {
+        if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+            fail("disable-thp: %s", strerror(errno));
+    } else if (!strcmp(c, "exec")) {
+        execvp(*a->next, a->next);
+        fail("exec %s: %s", *a->next, strerror(errno));
+    } else if (!strcmp(c, "print-args0"))
         for (; *a->next; a->next++)
             write_all(1, *a->next, strlen(*a->next) + 1);
     else
