@@ -90,6 +90,23 @@ equal "what the harness cannot see is null, with a reason" "$(jq -r '.rusage_why
 check "the records fit their schema" python3 tests/cli/schema.py results/schemas/trial.json "$S/trials.jsonl"
 equal "no step is left" "$(steps_left)" 0
 
+# ---- the job scripts that come with ncbench -----------------------------------------------------------
+check "sbatch.sh: a model from start to end on two nodes" env NANOCHAT="$(command -v nanochat)" NANOCHAT_BASE_DIR="$T/base" \
+    DEVICE=cpu DEPTH=1 SEQ_LEN=32 DEVICE_BATCH=1 ROWS_PER_RANK=1 STEPS=3 RANKS_PER_NODE=1 DATA_SOURCE=synthetic VOCAB=256 \
+    LEAST_SPLIT_TOKENS=100 OMP_NUM_THREADS=1 sbatch --wait --nodes=2 --cpus-per-task=1 --output="$T/plain.out" sbatch/sbatch.sh
+match "… its batch follows the ranks" '^2 nodes, 2 ranks, 64 tokens a step' "$T/plain.out"
+equal "… with a checkpoint of both ranks' optimizer" "$(find "$T/base" -name '*.safetensors' | grep -c rank)" 2
+match "… and its evaluation" 'val' "$T/plain.out"
+for scenario in configs/slurm-*.yaml; do
+    check "$scenario makes a script" ncbench sbatch "$scenario" -o "$T/made.sh"
+    if command -v shellcheck >/dev/null; then check "… a clean one" shellcheck "$T/made.sh"; fi
+done
+check_rc 2 "sbatch-compare-runtimes.sh wants numbers" sbatch/sbatch-compare-runtimes.sh configs/slurm-cpu.yaml "1 two"
+check "sbatch-compare-runtimes.sh submits" bash -c 'cd "$T" && ROOT=$1 && NCBENCH=ncbench "$ROOT/sbatch/sbatch-compare-runtimes.sh" "$ROOT/configs/slurm-cpu.yaml" "1 3" --run=--blocks=1 --out "$T/cmp"' bash "$PWD"
+match "… a job" '^[0-9]+$' "$OUT"
+match "… of three nodes" '^#SBATCH --nodes=3$' "$T/compare.sbatch"
+scancel "$(cat "$OUT")"
+
 # ---- what sbatch refuses -----------------------------------------------------------------------
 check_rc 4 "sbatch's refusal is an error" ncbench sbatch "$T/compare.yaml" -D launch.slurm.partition=nowhere --submit -o "$T/bad.sh"
 match "… in its own words" 'sbatch: error: .*[Pp]artition' "$ERR"
