@@ -40,6 +40,6 @@ ranks() {
 
 echo "$SLURM_JOB_NUM_NODES nodes, $RANKS ranks, $TOTAL_BATCH tokens a step"
 ranks base-train --device-type="$DEVICE" --depth="$DEPTH" --max-seq-len="$SEQ_LEN" --device-batch-size="$DEVICE_BATCH" \
-    --total-batch-size="$TOTAL_BATCH" --num-iterations="$STEPS" --model-tag="job$SLURM_JOB_ID" "${data[@]}"
+    --total-batch-size="$TOTAL_BATCH" --num-iterations="$STEPS" --eval-tokens="$SPLIT_TOKENS" --model-tag="job$SLURM_JOB_ID" "${data[@]}"
 ranks base-loss --device-type="$DEVICE" --device-batch-size="$DEVICE_BATCH" --split-tokens="$SPLIT_TOKENS" \
     --model-tag="job$SLURM_JOB_ID"

@@ -171,7 +171,7 @@ ended() {
 }
 
 nano cancel 1000000 2 ''
-sed -i 's/trial: 60s/trial: 12s/' "$T/cancel.yaml"
+sed -i 's/trial: 60s/trial: 8s/' "$T/cancel.yaml"
 background cancel -N2 -c1
 step=$(squeue --steps --noheader --format='%i|%j' | sed -n 's/|.*c00.b00.bare$//p')
 check "the step bears the trial's name" scancel "$step"
