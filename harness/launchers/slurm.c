@@ -1,4 +1,6 @@
 /* Steps of an allocation. The process started here is srun; the program runs on other nodes. */
+#include "harness/launchers/slurm.h"
+
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/protocol.h"

@@ -58,7 +58,7 @@ struct slurm_step {
     const struct slurm_allocation *allocation;
     const struct slurm_options *options;
     int64_t nodes, tasks_per_node, cpus_per_task;
-    bool bind;        /* the task gets CPUs of its own; else it may use all of the node's */
+    bool bind; /* the task gets CPUs of its own; else it may use all of the node's */
     /* The first task that fails ends all. Not for nanochat: its ranks notice a lost peer, and
      * srun would be the second to signal ranks that end in good order already. */
     bool kill_on_bad_exit;
