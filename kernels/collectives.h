@@ -46,7 +46,7 @@ struct collective {
 struct collective_ops {
     const char *name;
     /* "NCCL 2.28.9", static; NULL and an error when the library cannot be opened. */
-    const char *(*library)(struct error *err);
+    const char *(*identify)(struct error *err);
     /* On one rank; to be handed to all. */
     int (*make_id)(unsigned char id[COLLECTIVE_ID_BYTES], struct error *err);
     /* Begins to connect; done when poll returns 0. */

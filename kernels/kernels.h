@@ -45,7 +45,7 @@ struct device_config {
 
 struct device_info {
     char name[128];     /* "AMD EPYC …" */
-    char library[128];  /* what does the GEMMs: "openblas 0.3.21 (Cooperlake)" */
+    char gemm[128];     /* what does the GEMMs: "openblas 0.3.21 (Cooperlake)" */
     const char *dtype;  /* format of activations: "float32" */
     int threads;        /* 1 on a GPU */
     char peak_kind[96]; /* what measure_peak gives, or why it gives none */

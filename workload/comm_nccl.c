@@ -38,7 +38,7 @@ struct nccl {
     const struct collective_ops *ops;
     struct collectives *end; /* NULL: not connected, or ended */
     struct device *device;
-    const char *library;
+    const char *identity;
     struct comm *host; /* beside this one */
     uint64_t begun;
     bool broken; /* ended without a rank to blame */
@@ -346,10 +346,10 @@ static int nccl_init(struct comm *c, const struct comm_config *config, struct er
     c->priv = n;
     n->device = config->device;
     n->ops = config->device->collectives;
-    n->library = n->ops->library(err);
+    n->identity = n->ops->identify(err);
     host.device = NULL;
     host.max_elements = 0;
-    if (!n->library || comm_open(&n->host, &host, err))
+    if (!n->identity || comm_open(&n->host, &host, err))
         return -err->code;
     memcpy(c->id, n->host->id, sizeof c->id);
     return connect_ranks(c, err);
@@ -382,7 +382,7 @@ static void nccl_describe(const struct comm *c, json_t *into)
 {
     const struct nccl *n = c->priv;
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
-    json_put_str(into, "library", n->library);
+    json_put_str(into, "library", n->identity);
     json_put_str(into, "host_values", comm_backend(n->host));
     if (nvls)
         json_put_str(into, "nccl_nvls_enable", nvls);

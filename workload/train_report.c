@@ -152,7 +152,7 @@ static void put_device(const struct train *t, json_t *obj)
     t->run->device->ops->info(t->run->device, &info);
     json_put_str(obj, "device", t->run->device->ops->name);
     json_put_str(obj, "device_name", info.name);
-    json_put_str(obj, "library", info.library);
+    json_put_str(obj, "library", info.gemm);
     json_put_str(obj, "dtype", info.dtype);
     json_put_int(obj, "threads", t->run->threads);
     json_put_str(obj, "comm_backend", comm_backend(t->run->comm));

@@ -53,7 +53,7 @@ static void cpu_name(char *out, size_t size)
 static void cpu_info(struct device *d, struct device_info *out)
 {
     cpu_name(out->name, sizeof out->name);
-    gemm_library(out->library, sizeof out->library);
+    gemm_library(out->gemm, sizeof out->gemm);
     snprintf(out->peak_kind, sizeof out->peak_kind, "measured FMA peak of all ranks at once");
     out->dtype = "float32";
     out->threads = ((struct cpu_state *)d->state)->threads;

@@ -161,11 +161,11 @@ static void describe(struct device *d, struct device_info *out, const char *dtyp
     struct cuda_state *s = cuda_state_of(d);
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%.127s", s->properties.name);
-    int n = snprintf(out->library, sizeof out->library, "cublasLt %zu", cublasLtGetVersion());
+    int n = snprintf(out->gemm, sizeof out->gemm, "cublasLt %zu", cublasLtGetVersion());
 #ifdef HAVE_CUDNN
-    snprintf(out->library + n, sizeof out->library - (size_t)n, ", cuDNN %zu", cudnnGetVersion());
+    snprintf(out->gemm + n, sizeof out->gemm - (size_t)n, ", cuDNN %zu", cudnnGetVersion());
 #else
-    snprintf(out->library + n, sizeof out->library - (size_t)n, ", no cuDNN");
+    snprintf(out->gemm + n, sizeof out->gemm - (size_t)n, ", no cuDNN");
 #endif
     const char *row;
     if (!strcmp(dtype, "float32"))

@@ -123,7 +123,7 @@ static int load(struct error *err)
     return 0;
 }
 
-static const char *library(struct error *err)
+static const char *identify(struct error *err)
 {
     return load(err) ? NULL : api.version;
 }
@@ -352,7 +352,7 @@ static int nccl_times(struct collectives *c, int slot, double *seconds, double *
 
 static const struct collective_ops nccl_ops = {
     .name = "nccl",
-    .library = library,
+    .identify = identify,
     .make_id = make_id,
     .open = nccl_open,
     .poll = nccl_poll,

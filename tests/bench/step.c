@@ -214,7 +214,7 @@ static void report(const struct bench *x)
     struct device_info info;
     x->device->ops->info(x->device, &info);
     double total = 0, seconds = 0;
-    printf("%s, %s, %d threads\n", info.name, info.library, info.threads);
+    printf("%s, %s, %d threads\n", info.name, info.gemm, info.threads);
     if (x->with_products)
         printf("%-10s %6s %6s %6s %6s  %9s %9s\n", "product", "m", "n", "k", "count", "library",
                "split");

@@ -505,7 +505,7 @@ static void run_all(const char *dtype)
     MUST(device_open(&gpu, &g, &err));
     struct device_info info;
     gpu->ops->info(gpu, &info);
-    printf("# %s, %s, %s\n", info.name, info.library, info.dtype);
+    printf("# %s, %s, %s\n", info.name, info.gemm, info.dtype);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const struct shape *s = &shapes[i];
         test_norm(s);

@@ -53,7 +53,7 @@ struct collectives {
     } slots[COLLECTIVE_SLOTS];
 };
 
-static const char *fake_library(struct error *err)
+static const char *fake_identify(struct error *err)
 {
     (void)err;
     return "make-believe 1.0";
@@ -183,7 +183,7 @@ static void fake_close(struct collectives *c)
 
 static const struct collective_ops fake_ops = {
     .name = "make-believe",
-    .library = fake_library,
+    .identify = fake_identify,
     .make_id = fake_id,
     .open = fake_open,
     .poll = fake_poll,

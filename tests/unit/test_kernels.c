@@ -625,7 +625,7 @@ static void device_basics(void)
     struct device_info info;
     device->ops->info(device, &info);
     CU_ASSERT_EQUAL(info.threads, 2);
-    printf("  %s, %s\n", info.name, info.library);
+    printf("  %s, %s\n", info.name, info.gemm);
     void *p = NULL;
     CU_ASSERT_EQUAL_FATAL(device->ops->alloc(device, &p, 100000, "a test", &err), 0);
     CU_ASSERT_EQUAL((uintptr_t)p % 64, 0);

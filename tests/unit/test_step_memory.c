@@ -132,7 +132,7 @@ static void steps_allocate_nothing(void)
 
     struct device_info info;
     d->ops->info(d, &info);
-    linked_blis = !strncmp(info.library, "blis", 4);
+    linked_blis = !strncmp(info.gemm, "blis", 4);
     atomic_store(&counting, true);
     free(malloc(100));
     CU_ASSERT_EQUAL(atomic_exchange(&allocations, 0), 1); /* the counter counts */
