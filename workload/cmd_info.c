@@ -5,6 +5,7 @@
 #include "common/options.h"
 #include "common/protocol.h"
 #include "kernels/kernels.h"
+#include "workload/build.h"
 #include "workload/verbs.h"
 
 #include <sched.h>
@@ -45,12 +46,8 @@ static json_t *usable_pus(void)
 
 static json_t *build_info(void)
 {
-    json_t *build = json_object();
+    json_t *build = build_json();
     json_put_str(build, "version", NCBENCH_VERSION);
-    json_put_str(build, "config", BUILD_CONFIG);
-    json_put_str(build, "compiler", __VERSION__);
-    json_put_str(build, "blas", BLAS_NAME);
-    json_put_bool(build, "openmp", true);
     json_t *devices = json_array();
     for (const char *const *type = device_types(); *type; type++)
         json_array_append_new(devices, json_string(*type));
@@ -75,7 +72,7 @@ static json_t *device_json(struct device *d, double peak_time_s)
     json_t *obj = json_object();
     json_put_str(obj, "type", d->ops->name);
     json_put_str(obj, "name", info.name);
-    json_put_str(obj, "library", info.library);
+    json_put_str(obj, "library", info.gemm);
     json_put_str(obj, "dtype", info.dtype);
     json_put_int(obj, "threads", info.threads);
     put_bytes(obj, "memory_total_bytes", memory.total_bytes);

@@ -6,20 +6,13 @@
 #include "common/mem.h"
 #include "common/protocol.h"
 #include "common/topo.h"
+#include "workload/build.h"
 #include "workload/comm.h"
 
 #include <gnu/libc-version.h>
 #include <nettle/version.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZER "address"
-#elif defined(__SANITIZE_THREAD__)
-#define SANITIZER "thread"
-#else
-#define SANITIZER "none"
-#endif
 
 static json_t *versions(void)
 {
@@ -36,17 +29,6 @@ static json_t *versions(void)
     json_put_str(v, "nettle", nettle_text);
     json_put_str(v, "zlib", zlibVersion());
     return v;
-}
-
-static json_t *build(void)
-{
-    json_t *b = json_object();
-    json_put_str(b, "config", BUILD_CONFIG);
-    json_put_str(b, "compiler", __VERSION__);
-    json_put_str(b, "blas", BLAS_NAME);
-    json_put_int(b, "openmp", _OPENMP);
-    json_put_str(b, "sanitizer", SANITIZER);
-    return b;
 }
 
 static json_t *executable(void)
@@ -101,6 +83,6 @@ json_t *events_hello(int rank, double entry_s, int argc, char *const *argv)
     json_put(h, "argv", args);
     json_put(h, "exe", executable());
     json_put(h, "versions", versions());
-    json_put(h, "build", build());
+    json_put(h, "build", build_json());
     return h;
 }
