@@ -1,6 +1,7 @@
 #include "common/verb.h"
 
 #include "common/protocol.h"
+#include "common/topo.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -173,6 +174,19 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
+/* The optional libraries too: what a program can see depends on them. */
+static void print_version(const struct program *p, bool json)
+{
+    const char *hwloc = topo_hwloc_version();
+    if (json)
+        printf("{\"%s\": \"%s\", \"hwloc_api\": %s%s%s, \"papi\": %s}\n", p->name, p->version,
+               hwloc ? "\"" : "", hwloc ? hwloc : "null", hwloc ? "\"" : "",
+               HAVE_PAPI ? "true" : "false");
+    else
+        printf("%s %s\nhwloc API %s, PAPI %s\n", p->name, p->version, hwloc ? hwloc : "no",
+               HAVE_PAPI ? "yes" : "no");
+}
+
 int verb_main(const struct program *program, int argc, char **argv)
 {
     if (argc < 2) {
@@ -184,7 +198,7 @@ int verb_main(const struct program *program, int argc, char **argv)
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || (!strcmp(name, "help") && argc == 2))
         return help_program(program);
     if (!strcmp(name, "--version")) {
-        program->print_version(argc > 2 && !strcmp(argv[2], "--json"));
+        print_version(program, argc > 2 && !strcmp(argv[2], "--json"));
         return fflush(stdout) ? NCBENCH_EXIT_RESULTS : 0;
     }
     if (!strcmp(name, "man"))

@@ -21,13 +21,13 @@ struct program {
     const char *name;
     const char *version;
     const char *summary;
-    const struct verb *verbs;         /* ends with {0} */
-    const char *exit_codes;           /* lines "0  done\n…" for help and man page */
-    void (*print_version)(bool json); /* --version [--json] */
+    const struct verb *verbs; /* ends with {0} */
+    const char *exit_codes;   /* lines "0  done\n…" for help and man page */
 };
 
-/* Dispatch argv (of main): --help, --version, `help [VERB]`, `VERB --help`, `man` (prints the man
- * page in mdoc) and the verbs. Returns the exit code. Unknown verb: 2 with the nearest name. */
+/* Dispatch argv (of main): --help, --version [--json] (with the optional libraries), `help [VERB]`,
+ * `VERB --help`, `man` (prints the man page in mdoc) and the verbs. Returns the exit code. Unknown
+ * verb: 2 with the nearest name. */
 int verb_main(const struct program *program, int argc, char **argv);
 
 #endif

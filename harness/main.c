@@ -1,12 +1,10 @@
 /* ncbench: the harness. Verbs are listed in one table; each is one file, cmd_<verb>.c. */
 #include "common/log.h"
 #include "common/protocol.h"
-#include "common/topo.h"
 #include "common/verb.h"
 #include "harness/verbs.h"
 
 #include <signal.h>
-#include <stdio.h>
 
 static const struct verb verbs[] = {
     {"check", cmd_check, check_options, "FILE...", "judge a scenario; --dump shows what it means",
@@ -74,19 +72,6 @@ static const struct verb verbs[] = {
     {0},
 };
 
-static void print_version(bool json)
-{
-    const char *hwloc = topo_hwloc_version();
-    const char *format = json ? "{\"ncbench\": \"%s\", \"hwloc_api\": %s%s%s, \"papi\": %s}\n"
-                              : "ncbench %s\nhwloc API %s%s%s, PAPI %s\n";
-    const char *quote = json && hwloc ? "\"" : "";
-    printf(format, NCBENCH_VERSION, quote,
-           hwloc  ? hwloc
-           : json ? "null"
-                  : "no",
-           quote, json ? (HAVE_PAPI ? "true" : "false") : (HAVE_PAPI ? "yes" : "no"));
-}
-
 static const struct program program = {
     .name = "ncbench",
     .version = NCBENCH_VERSION,
@@ -104,7 +89,6 @@ static const struct program program = {
                   "  70   bug\n"
                   "  124  session limit\n"
                   "  128+N  ended by signal N, after cleaning up\n",
-    .print_version = print_version,
 };
 
 int main(int argc, char **argv)

@@ -2,12 +2,10 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/protocol.h"
-#include "common/topo.h"
 #include "common/verb.h"
 #include "workload/verbs.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct verb verbs[] = {
@@ -52,19 +50,6 @@ bool program_has_verb(const char *name)
     return false;
 }
 
-static void print_version(bool json)
-{
-    const char *hwloc = topo_hwloc_version();
-    const char *format = json ? "{\"nanochat\": \"%s\", \"hwloc_api\": %s%s%s, \"papi\": %s}\n"
-                              : "nanochat %s\nhwloc API %s%s%s, PAPI %s\n";
-    const char *quote = json && hwloc ? "\"" : "";
-    printf(format, NCBENCH_VERSION, quote,
-           hwloc  ? hwloc
-           : json ? "null"
-                  : "no",
-           quote, json ? (HAVE_PAPI ? "true" : "false") : (HAVE_PAPI ? "yes" : "no"));
-}
-
 static const struct program program = {
     .name = "nanochat",
     .version = NCBENCH_VERSION,
@@ -81,7 +66,6 @@ static const struct program program = {
                   "  9   out of memory\n"
                   "  10  cannot write\n"
                   "  70  bug\n",
-    .print_version = print_version,
 };
 
 int main(int argc, char **argv)
