@@ -46,24 +46,15 @@ static void probe(struct runtime_probe *out)
  * our hands. */
 static int check_options(const struct runtime_spec *spec, struct error *err)
 {
-    static const struct {
-        const char *option, *instead;
-    } refused[] = {{"-w", "the image is the session's own, read-only"},
-                   {"--write", "the image is the session's own, read-only"},
-                   {"-b", "use mounts"},
-                   {"--bind", "use mounts"},
-                   {"-c", "trials run in their own directory"},
-                   {"--cd", "trials run in their own directory"}};
-    for (size_t i = 0; i < spec->options.count; i++) {
-        const char *option = spec->options.items[i];
-        size_t n = strcspn(option, "=");
-        for (size_t k = 0; k < sizeof refused / sizeof *refused; k++)
-            if (strlen(refused[k].option) == n && !strncmp(option, refused[k].option, n))
-                return error_set(err, NCBENCH_EXIT_SCENARIO,
-                                 "runtime %s: option %s is not allowed: %s", spec->name, option,
-                                 refused[k].instead);
-    }
-    return 0;
+    static const struct refused_option refused[] = {
+        {"-w", "the image is the session's own, read-only"},
+        {"--write", "the image is the session's own, read-only"},
+        {"-b", "use mounts"},
+        {"--bind", "use mounts"},
+        {"-c", "trials run in their own directory"},
+        {"--cd", "trials run in their own directory"},
+        {0}};
+    return client_refuse_options(spec, refused, err);
 }
 
 static int check(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,

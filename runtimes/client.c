@@ -92,6 +92,35 @@ void client_copy_env(const char *const *names, struct strv *env)
     }
 }
 
+int client_refuse_options(const struct runtime_spec *spec, const struct refused_option *refused,
+                          struct error *err)
+{
+    for (size_t i = 0; i < spec->options.count; i++) {
+        const char *option = spec->options.items[i];
+        size_t n = strcspn(option, "=");
+        for (const struct refused_option *r = refused; r->option; r++)
+            if (strlen(r->option) == n && !strncmp(option, r->option, n))
+                return error_set(err, NCBENCH_EXIT_SCENARIO,
+                                 "runtime %s: option %s is not allowed: %s", spec->name, option,
+                                 r->instead);
+    }
+    return 0;
+}
+
+bool client_listed(const char *name, bool failed, struct str *out, struct str *errout,
+                   const struct error *err, struct str *what)
+{
+    if (failed) {
+        str_appendf(what, "container %s cannot be ruled out: %s", name,
+                    err->message ? err->message : client_last_line(errout));
+        return true;
+    }
+    const char *line = str_trim(out->data);
+    if (*line)
+        str_appendf(what, "container %s", line);
+    return *line;
+}
+
 char *client_container_name(const struct runtime_launch *launch)
 {
     char hash[SHA256_HEX];

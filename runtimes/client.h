@@ -31,8 +31,23 @@ char *client_find(const char *name);
  * frees; NULL if it cannot be told. */
 char *client_version(const char *program);
 
+/* Options that would take the trial out of the harness's hands, and what to do instead; a table
+ * ends with {0}. 3 for the first of spec's options that is in it, with a value ("--name=x") or
+ * without. */
+struct refused_option {
+    const char *option, *instead;
+};
+int client_refuse_options(const struct runtime_spec *spec, const struct refused_option *refused,
+                          struct error *err);
+
 /* Copy variables of this process into env; names ends with NULL. The workload never sees them. */
 void client_copy_env(const char *const *names, struct strv *env);
+
+/* What `ps` said of the container `name`: failed, or wrote nothing, or a line. False only when it
+ * is certain that nothing is there: not knowing is not the same as knowing. Trims out and errout.
+ */
+bool client_listed(const char *name, bool failed, struct str *out, struct str *errout,
+                   const struct error *err, struct str *what);
 
 /* "ncbench-<trial>-<8 hex>": the trial's id for people, a hash of its directory so that two
  * sessions never meet. Caller frees. */

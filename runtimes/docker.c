@@ -303,18 +303,10 @@ static bool leftover(const struct runtime_launch *launch, struct str *what)
     auto_str out = STR_INIT, errout = STR_INIT;
     auto_error struct error err = ERROR_INIT;
     int rc = 0;
-    if (docker("docker ps --all --format={{.Names}}|{{.Status}}", filter, &out, &errout, &rc,
-               &err) ||
-        rc) {
-        str_appendf(what, "container %s cannot be ruled out: %s", name,
-                    err.message ? err.message : client_last_line(&errout));
-        return true;
-    }
-    char *line = str_trim(out.data);
-    if (!*line)
-        return false;
-    str_appendf(what, "container %s", line);
-    return true;
+    bool failed = docker("docker ps --all --format={{.Names}}|{{.Status}}", filter, &out, &errout,
+                         &rc, &err) ||
+                  rc;
+    return client_listed(name, failed, &out, &errout, &err, what);
 }
 
 /* ---- describe -------------------------------------------------------------------------------- */

@@ -27,9 +27,7 @@ static int check_word(const struct runtime_spec *spec, const char *key, const ch
 /* Options that would take the trial out of the harness's hands, and what to use instead. */
 static int check_options(const struct runtime_spec *spec, struct error *err)
 {
-    static const struct {
-        const char *option, *instead;
-    } refused[] = {
+    static const struct refused_option refused[] = {
         {"--detach", "trials run in the foreground"},
         {"-d", "trials run in the foreground"},
         {"--name", "ncbench names its containers"},
@@ -42,17 +40,9 @@ static int check_options(const struct runtime_spec *spec, struct error *err)
         {"--tty", "output goes to files"},
         {"-t", "output goes to files"},
         {"-it", "output goes to files"},
+        {0},
     };
-    for (size_t i = 0; i < spec->options.count; i++) {
-        const char *option = spec->options.items[i];
-        size_t n = strcspn(option, "=");
-        for (size_t k = 0; k < sizeof refused / sizeof *refused; k++)
-            if (strlen(refused[k].option) == n && !strncmp(option, refused[k].option, n))
-                return error_set(err, NCBENCH_EXIT_SCENARIO,
-                                 "runtime %s: option %s is not allowed: %s", spec->name, option,
-                                 refused[k].instead);
-    }
-    return 0;
+    return client_refuse_options(spec, refused, err);
 }
 
 /* Both read --mount with Go's encoding/csv, which turns CR LF into LF. */

@@ -82,9 +82,7 @@ int srun_plugin_check_paths(const struct mounts *mounts, const char *kind, const
 
 int srun_plugin_check_options(const struct runtime_spec *spec, struct error *err)
 {
-    static const struct {
-        const char *option, *instead;
-    } refused[] = {
+    static const struct refused_option refused[] = {
         {"--container-image", "use image"},
         {"--container-mounts", "use mounts"},
         {"--container-workdir", "trials run in their own directory"},
@@ -92,17 +90,9 @@ int srun_plugin_check_options(const struct runtime_spec *spec, struct error *err
         {"--container-save", "it outlives the step"},
         {"--environment", "ncbench writes the EDF; use image, mounts, env, annotations"},
         {"--edf", "ncbench writes the EDF; use image, mounts, env, annotations"},
+        {0},
     };
-    for (size_t i = 0; i < spec->options.count; i++) {
-        const char *option = spec->options.items[i];
-        size_t n = strcspn(option, "=");
-        for (size_t k = 0; k < sizeof refused / sizeof *refused; k++)
-            if (strlen(refused[k].option) == n && !strncmp(option, refused[k].option, n))
-                return error_set(err, NCBENCH_EXIT_SCENARIO,
-                                 "runtime %s: option %s is not allowed: %s", spec->name, option,
-                                 refused[k].instead);
-    }
-    return 0;
+    return client_refuse_options(spec, refused, err);
 }
 
 bool srun_plugin_home_is_mounted(const struct runtime_launch *launch)
