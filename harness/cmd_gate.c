@@ -2,7 +2,6 @@
 #include "common/cleanup.h"
 #include "harness/gate.h"
 #include "harness/output.h"
-#include "harness/session_data.h"
 #include "harness/verbs.h"
 
 struct gate_options {
@@ -19,26 +18,10 @@ const struct option_spec gate_options[] = {
 
 static int gate(const struct gate_options *o, const char *path, struct error *err)
 {
-    struct session_data session;
-    if (session_data_load(path, &session, err))
-        return err->code;
-    struct analysis a;
-    struct gate_lines lines;
-    analysis_make(&session.study, &session.view.records, NULL, &a);
-    int rc = gates_evaluate(&a, &lines, err) ? err->code : gates_exit(&lines);
     auto_str text = STR_INIT;
-    if (o->json) {
-        auto_json *list = gates_json(&lines);
-        json_write(&text, list, 2);
-        str_append(&text, "\n");
-    } else {
-        gates_text(&lines, &text);
-    }
+    int rc = gate_session(path, o->json, &text, err);
     if (!err->code && output_write(o->output, &text, err))
         rc = err->code;
-    gate_lines_release(&lines);
-    analysis_release(&a);
-    session_data_release(&session);
     return rc;
 }
 

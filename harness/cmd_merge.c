@@ -1,9 +1,7 @@
 /* ncbench merge: several sessions of one scenario as strata of one. */
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "harness/analysis.h"
-#include "harness/report.h"
-#include "harness/session_data.h"
+#include "harness/session_end.h"
 #include "harness/session_merge.h"
 #include "harness/verbs.h"
 
@@ -21,29 +19,13 @@ const struct option_spec merge_options[] = {
      "merge sessions of other scenarios or programs too"},
     {0}};
 
-static int tell(const char *dir, struct error *err)
-{
-    struct session_data session;
-    struct analysis a;
-    if (session_data_load(dir, &session, err))
-        return err->code;
-    analysis_make(&session.study, &session.view.records, NULL, &a);
-    for (size_t i = 0; i < a.n_primary; i++)
-        if (!analysis_is_control(&a, &a.items[i]))
-            log_info("%s: %s", report_cell_label(&session.study, a.items[i].cell),
-                     a.items[i].sentence);
-    analysis_release(&a);
-    session_data_release(&session);
-    return 0;
-}
-
 static int merge(const struct merge_options *o, const struct strv *paths, struct error *err)
 {
     char *made = NULL;
     if (session_merge(paths, o->output, o->differ, &made, err))
         return err->code;
     auto_free char *dir = made;
-    int rc = tell(dir, err);
+    int rc = session_tell_verdicts(dir, err) ? err->code : 0;
     if (rc == 0 && (printf("%s\n", dir) < 0 || fflush(stdout)))
         rc = -error_set(err, NCBENCH_EXIT_RESULTS, "cannot write to standard output");
     return rc;

@@ -129,7 +129,12 @@ static int after_session(const struct session *s, int code, bool gate, struct er
     bool stopped = code >= NCBENCH_EXIT_LIMIT;
     if (!stopped && session_end(&s->scenario, s->dir, s->shown, err))
         return -err->code;
-    return code == 0 && gate ? gate_session(s->dir, err) : code;
+    if (code || !gate)
+        return code;
+    auto_str lines = STR_INIT;
+    code = gate_session(s->dir, false, &lines, err);
+    fputs(lines.data, stderr);
+    return code;
 }
 
 static int run_session(const struct session_options *o, bool gate, struct error *err)

@@ -181,7 +181,7 @@ json_t *gates_json(const struct gate_lines *g)
     return list;
 }
 
-int gate_session(const char *dir, struct error *err)
+int gate_session(const char *dir, bool json, struct str *out, struct error *err)
 {
     struct session_data session;
     if (session_data_load(dir, &session, err))
@@ -190,10 +190,13 @@ int gate_session(const char *dir, struct error *err)
     struct gate_lines lines;
     analysis_make(&session.study, &session.view.records, NULL, &a);
     int rc = gates_evaluate(&a, &lines, err) ? err->code : gates_exit(&lines);
-    auto_str text = STR_INIT;
-    gates_text(&lines, &text);
-    if (!err->code)
-        fputs(text.data, stderr);
+    if (!err->code && json) {
+        auto_json *list = gates_json(&lines);
+        json_write(out, list, 2);
+        str_append_char(out, '\n');
+    } else if (!err->code) {
+        gates_text(&lines, out);
+    }
     gate_lines_release(&lines);
     analysis_release(&a);
     session_data_release(&session);

@@ -43,8 +43,8 @@ int gates_exit(const struct gate_lines *g);
 void gates_text(const struct gate_lines *g, struct str *out);
 json_t *gates_json(const struct gate_lines *g);
 
-/* For `run --gate`: load the session, evaluate, print the lines on standard error; returns the exit
- * code. A session without gates passes with a note. */
-int gate_session(const char *dir, struct error *err);
+/* Load the session and evaluate its gates; the lines, or a JSON array of them, are appended to out.
+ * Returns the exit code. A session without gates passes with a note. */
+int gate_session(const char *dir, bool json, struct str *out, struct error *err);
 
 #endif

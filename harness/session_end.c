@@ -6,7 +6,7 @@
 #include "harness/report_files.h"
 #include "harness/session_data.h"
 
-static int tell_verdicts(const char *dir, struct error *err)
+int session_tell_verdicts(const char *dir, struct error *err)
 {
     struct session_data session;
     struct analysis a;
@@ -26,7 +26,7 @@ int session_end(const struct scenario *s, const char *dir, const char *shown, st
 {
     auto_strv written = STRV_INIT;
     auto_strv notes = STRV_INIT;
-    if (tell_verdicts(dir, err))
+    if (session_tell_verdicts(dir, err))
         return -err->code;
     if (!s->output.report.count && !s->output.plots.count)
         return 0;

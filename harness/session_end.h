@@ -11,4 +11,8 @@
  * written. dir: the session's; shown: the same as the user would write it. */
 int session_end(const struct scenario *s, const char *dir, const char *shown, struct error *err);
 
+/* The verdict of each comparison but those of control arms, on standard error. 8: the session
+ * cannot be read. */
+int session_tell_verdicts(const char *dir, struct error *err);
+
 #endif
