@@ -9,6 +9,7 @@
 #include "runtimes/lock.h"
 #include "runtimes/oci_bundle.h"
 #include "runtimes/root_view.h"
+#include "tests/unit/launch_bench.h"
 #include "unit.h"
 
 #include <fcntl.h>
@@ -21,76 +22,21 @@
 
 #define EXITED(code) ((code) << 8)
 
-static void use_machine(const char *name)
-{
-    auto_free char *path = mem_printf("fsroot/%s", name);
-    setenv(ENV_FSROOT, unit_fixture(path), 1);
-}
-
-struct bench {
-    struct runtime_spec spec;
-    struct mounts mounts;
-    struct strv argv, env;
-    struct runtime_launch launch;
-};
-
 /* A launch with the usual mounts and a variable of every kind that the runtime can pass. */
-static void bench_init(struct bench *b, const char *kind)
+static void view_init(struct bench *b, const char *kind)
 {
-    memset(b, 0, sizeof *b);
     use_machine("hybrid");
-    b->spec.name = mem_strdup("arm");
-    b->spec.kind = mem_strdup(kind);
-    strv_push(&b->argv, "/usr/local/bin/nanochat");
-    strv_push(&b->argv, "info");
+    bench_init(b, kind, "/s/trials/t");
     strv_push(&b->env, "HOME=/home/u");
     strv_push(&b->env, "OMP_NUM_THREADS=1");
     strv_push(&b->env, "A=b=\"c d\" $X");
     mounts_add(&b->mounts, "/s/trials/t", "/s/trials/t", false);
     mounts_add(&b->mounts, "/data/in put", "/in", true);
-    b->launch = (struct runtime_launch){
-        .spec = &b->spec,
-        .trial_id = "c00.b01.arm",
-        .trial_dir = "/s/trials/t",
-        .session_dir = "/s",
-        .argv = &b->argv,
-        .env = &b->env,
-        .mounts = &b->mounts,
-        .cwd = "/s/trials/t",
-    };
-}
-
-static void bench_release(struct bench *b)
-{
-    runtime_spec_release(&b->spec);
-    mounts_release(&b->mounts);
-    strv_release(&b->argv);
-    strv_release(&b->env);
-    unsetenv(ENV_FSROOT);
-}
-
-/* argv, an element a line; env of the started process into env where given. */
-static char *golden(struct bench *b, struct strv *env)
-{
-    auto_strv argv = STRV_INIT, ignored = STRV_INIT;
-    auto_error struct error err = ERROR_INIT;
-    auto_str text = STR_INIT;
-    CU_ASSERT_EQUAL(runtime_find(b->spec.kind)->argv(&b->launch, &argv, env ? env : &ignored, &err),
-                    0);
-    for (size_t i = 0; i < argv.count; i++)
-        str_appendf(&text, "%s\n", argv.items[i]);
-    return str_steal(&text);
 }
 
 static void refuses(struct bench *b, const char *fragment)
 {
-    auto_error struct error err = ERROR_INIT;
-    const struct runtime_ops *ops = runtime_find(b->spec.kind);
-    CU_ASSERT_EQUAL(ops->check(&b->spec, &b->mounts, true, &err), -NCBENCH_EXIT_SCENARIO);
-    bool found = err.message && strstr(err.message, fragment);
-    CU_ASSERT(found);
-    if (!found)
-        printf("  message: %s\n  expected: %s\n", err.message ? err.message : "(none)", fragment);
+    bench_refuses(b, true, NCBENCH_EXIT_SCENARIO, fragment);
 }
 
 static void accepts(struct bench *b)
@@ -121,14 +67,14 @@ static void set(char **field, const char *value)
 static void docker(void)
 {
     struct bench b;
-    bench_init(&b, "docker");
+    view_init(&b, "docker");
     set(&b.spec.image, "localhost/x:1");
     set(&b.spec.cpuset, "0-3");
     b.spec.shm_size_bytes = 1 << 30;
     b.spec.memory_bytes = 1 << 20;
     strv_push(&b.spec.ulimits, "memlock=unlimited");
     strv_push(&b.spec.devices, "/dev/null");
-    auto_free char *text = golden(&b, NULL);
+    auto_free char *text = bench_argv(&b, NULL);
     CU_ASSERT_STR(text, "docker\nrun\n--rm\n--init\n--name=ncbench-c00.b01.arm-00af5313\n"
                         "--pull=never\n--network=host\n--ipc=private\n--shm-size=1073741824b\n"
                         "--cpuset-cpus=0-3\n--memory=1048576b\n--ulimit=memlock=-1:-1\n"
@@ -144,16 +90,16 @@ static void docker(void)
     set(&b.spec.rootfs, "/");
     refuses(&b, "other than /");
     set(&b.spec.rootfs, "/r");
-    auto_free char *import = golden(&b, NULL);
+    auto_free char *import = bench_argv(&b, NULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(import, "\nlocalhost/ncbench/import-"));
     strv_push(&b.spec.options, "-v/a:/b");
     refuses(&b, "docker creates an absent source");
     bench_release(&b);
 
-    bench_init(&b, "docker"); /* not as root: files of the trial stay the user's */
+    view_init(&b, "docker"); /* not as root: files of the trial stay the user's */
     use_machine("v2-user");
     set(&b.spec.image, "x:1");
-    auto_free char *user = golden(&b, NULL);
+    auto_free char *user = bench_argv(&b, NULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(user, "\n--user=1000:1000\n"));
     bench_release(&b);
 }
@@ -173,21 +119,21 @@ static void write_file(const char *dir, const char *name, const char *text)
 static void podman_rootless(void)
 {
     struct bench b;
-    bench_init(&b, "podman");
+    view_init(&b, "podman");
     auto_free char *dir = unit_tmpdir();
     write_file(dir, "proc/self/status", "Uid:\t1000\t1000\t1000\t1000\n");
     write_file(dir, "dev/shm/x", "");
     setenv(ENV_FSROOT, dir, 1);
     set(&b.spec.image, "localhost/x:1");
     set(&b.spec.userns, "keep-id");
-    auto_free char *without = golden(&b, NULL);
+    auto_free char *without = bench_argv(&b, NULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(without, "\n--network=host\n--ipc=private\n--userns=keep-id\n"
                                            "--mount=type=bind,source=/dev/shm,target=/dev/shm\n"));
     write_file(dir, "dev/mqueue/x", "");
-    auto_free char *with = golden(&b, NULL);
+    auto_free char *with = bench_argv(&b, NULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(with, "\n--ipc=host\n--userns=keep-id\n--env="));
     write_file(dir, "proc/self/status", "Uid:\t0\t0\t0\t0\n");
-    auto_free char *root = golden(&b, NULL);
+    auto_free char *root = bench_argv(&b, NULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(root, "\n--ipc=host\n"));
     bench_release(&b);
 }
@@ -196,10 +142,10 @@ static void podman_rootless(void)
 static void charliecloud(void)
 {
     struct bench b;
-    bench_init(&b, "charliecloud");
+    view_init(&b, "charliecloud");
     set(&b.spec.rootfs, "/r");
     auto_strv env = STRV_INIT;
-    auto_free char *text = golden(&b, &env);
+    auto_free char *text = bench_argv(&b, &env);
     CU_ASSERT_STR(text, "ch-run\n--bind=/s/trials/t:/s/trials/t\n--bind=/data/in put:/in\n"
                         "--cd=/s/trials/t\n--unset-env=USER\n/s/charliecloud/6588117f7b51/root\n"
                         "--\n/usr/local/bin/nanochat\ninfo\n");
@@ -208,7 +154,7 @@ static void charliecloud(void)
     b.mounts.items[1].read_only = false;
     accepts(&b);
     strv_push(&b.env, "USER=me");
-    auto_free char *user = golden(&b, NULL);
+    auto_free char *user = bench_argv(&b, NULL);
     CU_ASSERT_PTR_NULL(strstr(user, "--unset-env"));
     set(&b.mounts.items[1].source, "/a:b");
     refuses(&b, "cannot mount a path containing \":\"");
@@ -231,14 +177,14 @@ static void charliecloud(void)
 static void crun_argv(void)
 {
     struct bench b;
-    bench_init(&b, "crun");
+    view_init(&b, "crun");
     set(&b.spec.rootfs, "/r");
-    auto_free char *hybrid = golden(&b, NULL);
+    auto_free char *hybrid = bench_argv(&b, NULL);
     CU_ASSERT_STR(hybrid, "runc\n--root\n/s/crun/state\nrun\n--bundle\n"
                           "/s/crun/bundles/ncbench-c00.b01.arm-00af5313\n"
                           "ncbench-c00.b01.arm-00af5313\n");
     use_machine("v2-root");
-    auto_free char *v2 = golden(&b, NULL);
+    auto_free char *v2 = bench_argv(&b, NULL);
     CU_ASSERT_STR(v2, "crun\n--root\n/s/crun/state\n--cgroup-manager=disabled\nrun\n--bundle\n"
                       "/s/crun/bundles/ncbench-c00.b01.arm-00af5313\n"
                       "ncbench-c00.b01.arm-00af5313\n");
@@ -263,7 +209,7 @@ static const json_t *mount_at(const json_t *config, const char *target)
 static void crun_config(void)
 {
     struct bench b;
-    bench_init(&b, "crun");
+    view_init(&b, "crun");
     set(&b.spec.ipc, "private");
     b.spec.shm_size_bytes = 12345678;
     strv_push(&b.spec.ulimits, "memlock=unlimited");
@@ -303,12 +249,12 @@ static void crun_config(void)
 static void apptainer(void)
 {
     struct bench b;
-    bench_init(&b, "apptainer");
+    view_init(&b, "apptainer");
     set(&b.spec.image, "/x.sif");
     strv_push(&b.spec.options, "--writable-tmpfs");
     strv_push(&b.env, "NL=a\nb");
     auto_strv env = STRV_INIT;
-    auto_free char *text = golden(&b, &env);
+    auto_free char *text = bench_argv(&b, &env);
     CU_ASSERT_STR(text,
                   "apptainer\n--quiet\nexec\n--cleanenv\n--no-eval\n--no-home\n--no-mount=cwd\n"
                   "--no-privs\n--mount=type=bind,source=/s/trials/t,target=/s/trials/t\n"
@@ -326,11 +272,11 @@ static void apptainer(void)
 static void enroot(void)
 {
     struct bench b;
-    bench_init(&b, "enroot");
+    view_init(&b, "enroot");
     set(&b.spec.image, "/x.sqsh");
     strv_push(&b.env, "NL=a\nb"); /* by the script alone */
     set(&b.mounts.items[1].target, "/back\\slash");
-    auto_free char *text = golden(&b, NULL);
+    auto_free char *text = bench_argv(&b, NULL);
     auto_free char *name = client_session_name("ncbench", "/s", "/x.sqsh");
     auto_free char *want = mem_printf(
         "enroot\nstart\n--rc=/s/trials/t/enroot.c00.b01.arm.rc\n"
@@ -354,7 +300,7 @@ static void enroot(void)
 static void enroot_script(void)
 {
     struct bench b;
-    bench_init(&b, "enroot");
+    view_init(&b, "enroot");
     auto_free char *dir = unit_tmpdir();
     set(&b.spec.image, "/x.sqsh");
     strv_clear(&b.env);
@@ -378,10 +324,10 @@ static void enroot_script(void)
 static void pyxis_argv(void)
 {
     struct bench b;
-    bench_init(&b, "pyxis");
+    view_init(&b, "pyxis");
     set(&b.spec.image, "/x.sqsh");
     auto_strv env = STRV_INIT;
-    auto_free char *text = golden(&b, &env);
+    auto_free char *text = bench_argv(&b, &env);
     CU_ASSERT_STR(text, "--container-image=/x.sqsh\n"
                         "--container-mounts=/s/trials/t:/s/trials/t:x-create=auto+rbind,"
                         "/data/in put:/in:x-create=auto+rbind+ro\n"
@@ -394,7 +340,7 @@ static void pyxis_argv(void)
     /* A mount makes HOME's directory, and an option takes the place of ours. */
     mounts_add(&b.mounts, "/home/u/.cache", "/home/u/.cache", false);
     strv_push(&b.spec.options, "--container-writable");
-    auto_free char *more = golden(&b, NULL);
+    auto_free char *more = bench_argv(&b, NULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(more, "\n--container-env=HOME,OMP_NUM_THREADS,A\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(more, "\n--container-writable\n"));
     CU_ASSERT_PTR_NULL(strstr(more, "--container-readonly"));
@@ -404,7 +350,7 @@ static void pyxis_argv(void)
 static void pyxis_check(void)
 {
     struct bench b;
-    bench_init(&b, "pyxis");
+    view_init(&b, "pyxis");
     static const char *const good[] = {"/x.sqsh", "ubuntu:24.04", "me@reg.io:5000#a/b:1", NULL};
     static const char *const bad[] = {"x.sqsh", "./x.sqsh", "../x", "a b", NULL};
     for (const char *const *image = good; *image; image++) {
@@ -434,7 +380,7 @@ static void pyxis_check(void)
 static void edf(void)
 {
     struct bench b;
-    bench_init(&b, "cscs-ce");
+    view_init(&b, "cscs-ce");
     set(&b.spec.image, "/x.sqsh");
     strv_push(&b.env, "T=a\tb\\c ${V} $W");
     strv_push(&b.env, "a.b=1");
@@ -450,14 +396,14 @@ static void edf(void)
                              "OMP_NUM_THREADS = \"1\"\nA = \"b=\\\"c d\\\" $X\"\n"
                              "T = \"a\\tb\\\\c $${V} $W\"\n\"a.b\" = \"1\"\n\n[annotations]\n"
                              "\"com.hooks.cxi.enabled\" = \"true\"\n");
-    auto_free char *argv = golden(&b, NULL);
+    auto_free char *argv = bench_argv(&b, NULL);
     CU_ASSERT_STR(argv, "--environment=/s/trials/t/environment.toml\n");
     accepts(&b);
     strv_push(&b.env, "E=");
     argv_refuses(&b, "cannot pass variable E: it is empty");
     bench_release(&b);
 
-    bench_init(&b, "skybox");
+    view_init(&b, "skybox");
     set(&b.spec.image, "/x.sqsh");
     refuses(&b, "skybox takes no path");
     set(&b.spec.image, "registry.io/a/b:1");
@@ -466,7 +412,7 @@ static void edf(void)
     str_clear(&text);
     CU_ASSERT_EQUAL(edf_write(&b.launch, EDF_SKYBOX, &text, &err), 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "devices = [\n    \"nvidia.com/gpu=all\",\n]\n"));
-    auto_free char *edf_argv = golden(&b, NULL);
+    auto_free char *edf_argv = bench_argv(&b, NULL);
     CU_ASSERT_STR(edf_argv, "--edf=/s/trials/t/environment.toml\n");
     strv_push(&b.env, "X=$${Y}");
     argv_refuses(&b, "an EDF cannot say its value");

@@ -9,6 +9,7 @@
 #include "runtimes/host.h"
 #include "runtimes/oci_cli.h"
 #include "runtimes/podman_priv.h"
+#include "tests/unit/launch_bench.h"
 #include "unit.h"
 
 #include <math.h>
@@ -17,86 +18,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void use_machine(const char *name)
-{
-    if (!name) {
-        unsetenv(ENV_FSROOT);
-        return;
-    }
-    auto_free char *path = mem_printf("fsroot/%s", name);
-    setenv(ENV_FSROOT, unit_fixture(path), 1);
-}
-
 static void fill(struct strv *v, const char *const *items)
 {
     for (; *items; items++)
         strv_push(v, *items);
 }
 
-/* A spec and a launch on it; tests change what they need. */
-struct bench {
-    struct runtime_spec spec;
-    struct mounts mounts;
-    struct strv argv, env;
-    struct runtime_launch launch;
-};
-
-static void bench_init(struct bench *b, const char *kind)
+static void omp_init(struct bench *b, const char *kind)
 {
-    memset(b, 0, sizeof *b);
-    b->spec.name = mem_strdup("arm");
-    b->spec.kind = mem_strdup(kind);
-    fill(&b->argv, (const char *const[]){"/usr/local/bin/nanochat", "info", NULL});
-    fill(&b->env, (const char *const[]){"OMP_NUM_THREADS=1", NULL});
-    b->launch = (struct runtime_launch){
-        .spec = &b->spec,
-        .trial_id = "c00.b01.arm",
-        .trial_dir = "/s/trials/c00.b01.arm",
-        .session_dir = "/s",
-        .argv = &b->argv,
-        .env = &b->env,
-        .mounts = &b->mounts,
-        .cwd = "/s/trials/c00.b01.arm",
-    };
-}
-
-static void bench_release(struct bench *b)
-{
-    runtime_spec_release(&b->spec);
-    mounts_release(&b->mounts);
-    strv_release(&b->argv);
-    strv_release(&b->env);
-    use_machine(NULL);
-}
-
-/* argv and env, an element a line. */
-static char *golden(struct bench *b, struct strv *env)
-{
-    const struct runtime_ops *ops = runtime_find(b->spec.kind);
-    auto_strv argv = STRV_INIT;
-    auto_error struct error err = ERROR_INIT;
-    auto_str text = STR_INIT;
-    CU_ASSERT_EQUAL(ops->argv(&b->launch, &argv, env, &err), 0);
-    for (size_t i = 0; i < argv.count; i++)
-        str_appendf(&text, "%s\n", argv.items[i]);
-    return str_steal(&text);
+    bench_init(b, kind, "/s/trials/c00.b01.arm");
+    strv_push(&b->env, "OMP_NUM_THREADS=1");
 }
 
 static int check(struct bench *b, bool portable, struct error *err)
 {
     return runtime_find(b->spec.kind)->check(&b->spec, &b->mounts, portable, err);
-}
-
-/* check must fail with that code and a message that holds the fragment. */
-static void refuses(struct bench *b, bool portable, int code, const char *fragment)
-{
-    auto_error struct error err = ERROR_INIT;
-    CU_ASSERT_EQUAL(check(b, portable, &err), -code);
-    CU_ASSERT_EQUAL(err.code, code);
-    bool found = err.message && strstr(err.message, fragment);
-    CU_ASSERT(found);
-    if (!found)
-        printf("  message: %s\n  expected: %s\n", err.message ? err.message : "(none)", fragment);
 }
 
 /* ---- registry -------------------------------------------------------------------------------- */
@@ -196,9 +132,9 @@ static void mounts_csv(void)
 static void mounts_are_checked(void)
 {
     struct bench b;
-    bench_init(&b, "bare");
+    omp_init(&b, "bare");
     mounts_add(&b.mounts, "/dev/ss0", "/dev/ss0", false);
-    refuses(&b, false, NCBENCH_EXIT_ENVIRONMENT, "mount source /dev/ss0 does not exist");
+    bench_refuses(&b, false, NCBENCH_EXIT_ENVIRONMENT, "mount source /dev/ss0 does not exist");
     auto_error struct error err = ERROR_INIT;
     CU_ASSERT_EQUAL(check(&b, true, &err), 0); /* the file alone is fine */
     b.mounts.items[0].optional = true;
@@ -211,27 +147,27 @@ static void mounts_are_checked(void)
     CU_ASSERT_EQUAL(warnings.count, 1);
     bench_release(&b);
 
-    bench_init(&b, "bare");
+    omp_init(&b, "bare");
     mounts_add(&b.mounts, "/tmp", "/elsewhere", false);
-    refuses(&b, true, NCBENCH_EXIT_SCENARIO, "runtime bare cannot mount /tmp at /elsewhere");
+    bench_refuses(&b, true, NCBENCH_EXIT_SCENARIO, "runtime bare cannot mount /tmp at /elsewhere");
     bench_release(&b);
 
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     b.spec.image = mem_strdup("localhost/x:1");
     mounts_add(&b.mounts, "/tmp", "mnt", false);
-    refuses(&b, true, NCBENCH_EXIT_SCENARIO, "\"mnt\" is relative");
+    bench_refuses(&b, true, NCBENCH_EXIT_SCENARIO, "\"mnt\" is relative");
     bench_release(&b);
 
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     b.spec.image = mem_strdup("localhost/x:1");
     mounts_add(&b.mounts, "/proc/self/status", "/in/", false);
-    refuses(&b, false, NCBENCH_EXIT_ENVIRONMENT, "is a file, its target /in/ a directory");
+    bench_refuses(&b, false, NCBENCH_EXIT_ENVIRONMENT, "is a file, its target /in/ a directory");
     bench_release(&b);
 
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     b.spec.image = mem_strdup("localhost/x:1");
     mounts_add(&b.mounts, "/a\r\nb", "/x", false);
-    refuses(&b, true, NCBENCH_EXIT_SCENARIO, "CR LF");
+    bench_refuses(&b, true, NCBENCH_EXIT_SCENARIO, "CR LF");
     bench_release(&b);
 }
 
@@ -239,11 +175,11 @@ static void mounts_are_checked(void)
 static void bare_argv(void)
 {
     struct bench b;
-    bench_init(&b, "bare");
+    omp_init(&b, "bare");
     strv_push(&b.argv, "a b");
     strv_push(&b.env, "K=a\nb");
     auto_strv env = STRV_INIT;
-    auto_free char *text = golden(&b, &env);
+    auto_free char *text = bench_argv(&b, &env);
     CU_ASSERT_STR(text, "/usr/local/bin/nanochat\ninfo\na b\n");
     CU_ASSERT_EQUAL(env.count, 2);
     CU_ASSERT_STR(env.items[1], "K=a\nb");
@@ -253,20 +189,20 @@ static void bare_argv(void)
 static void command_argv(void)
 {
     struct bench b;
-    bench_init(&b, "command");
+    omp_init(&b, "command");
     fill(&b.spec.prefix, (const char *const[]){"env", "X={trial_id}:{trial_dir}", "{argv}",
                                                "--last", "{json: 1}", NULL});
     auto_error struct error err = ERROR_INIT;
     CU_ASSERT_EQUAL(check(&b, false, &err), 0);
     auto_strv env = STRV_INIT;
-    auto_free char *text = golden(&b, &env);
+    auto_free char *text = bench_argv(&b, &env);
     CU_ASSERT_STR(text, "env\nX=c00.b01.arm:/s/trials/c00.b01.arm\n/usr/local/bin/nanochat\n"
                         "info\n--last\n{json: 1}\n");
     bench_release(&b);
 
-    bench_init(&b, "command");
+    omp_init(&b, "command");
     fill(&b.spec.prefix, (const char *const[]){"nice", "-n", "0", NULL});
-    auto_free char *appended = golden(&b, &env);
+    auto_free char *appended = bench_argv(&b, &env);
     CU_ASSERT_STR(appended, "nice\n-n\n0\n/usr/local/bin/nanochat\ninfo\n");
     bench_release(&b);
 }
@@ -286,9 +222,9 @@ static void command_checks(void)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct bench b;
-        bench_init(&b, "command");
+        omp_init(&b, "command");
         fill(&b.spec.prefix, rows[i].prefix);
-        refuses(&b, false, rows[i].code, rows[i].fragment);
+        bench_refuses(&b, false, rows[i].code, rows[i].fragment);
         bench_release(&b);
     }
 }
@@ -296,7 +232,7 @@ static void command_checks(void)
 static void podman_argv_image(void)
 {
     struct bench b;
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     use_machine("hybrid"); /* without an init program */
     b.spec.image = mem_strdup("localhost/ncbench/nanochat:latest");
     strv_push(&b.env, "KEY=a\nb");
@@ -310,7 +246,7 @@ static void podman_argv_image(void)
     setenv("PATH", "/usr/bin:/bin", 1);
     setenv("KEY", "host", 1);
     auto_strv env = STRV_INIT;
-    auto_free char *text = golden(&b, &env);
+    auto_free char *text = bench_argv(&b, &env);
     CU_ASSERT_STR(text, "podman\nrun\n--rm\n--name=ncbench-c00.b01.arm-6486df41\n--pull=never\n"
                         "--network=host\n--ipc=host\n"
                         "--env=OMP_NUM_THREADS=1\n--env=KEY=a\nb\n--env=Q=\"x\" \\n =ü\n"
@@ -334,7 +270,7 @@ static void podman_argv_image(void)
 static void podman_argv_rootfs(void)
 {
     struct bench b;
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     use_machine("hybrid");
     b.spec.rootfs = mem_strdup("/");
     b.spec.network = mem_strdup("none");
@@ -345,7 +281,7 @@ static void podman_argv_rootfs(void)
     strv_push(&b.spec.ulimits, "memlock=65536");
     b.launch.cwd = NULL;
     auto_strv env = STRV_INIT;
-    auto_free char *text = golden(&b, &env);
+    auto_free char *text = bench_argv(&b, &env);
     /* One --ulimit makes podman add nofile and nproc of its own: ours are the present limits, nproc
      * no more than pid_max. */
     CU_ASSERT_STR(text, "podman\nrun\n--rm\n--name=ncbench-c00.b01.arm-6486df41\n--pull=never\n"
@@ -361,7 +297,7 @@ static void podman_argv_rootfs(void)
 static void podman_names_are_unique(void)
 {
     struct bench b;
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     auto_free char *one = client_container_name(&b.launch);
     b.launch.trial_dir = "/other/trials/c00.b01.arm";
     auto_free char *two = client_container_name(&b.launch);
@@ -382,11 +318,11 @@ static void podman_init_is_used_where_it_is(void)
     CU_ASSERT_EQUAL(fs_mkdir_p(bin, 1, &err), 0);
     CU_ASSERT_EQUAL(fs_write_atomic(path, "", 0, 1, &err), 0);
     struct bench b;
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     b.spec.image = mem_strdup("localhost/x:1");
     setenv(ENV_FSROOT, root, 1);
     auto_strv env = STRV_INIT;
-    auto_free char *text = golden(&b, &env);
+    auto_free char *text = bench_argv(&b, &env);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "--rm\n--init\n--init-path=/usr/bin/catatonit\n--name="));
     bench_release(&b);
 }
@@ -417,7 +353,7 @@ static void podman_spec_checks(void)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct bench b;
-        bench_init(&b, "podman");
+        omp_init(&b, "podman");
         b.spec.image = mem_strdup(rows[i].image);
         b.spec.rootfs = mem_strdup(rows[i].rootfs);
         b.spec.ipc = mem_strdup(rows[i].ipc);
@@ -427,7 +363,7 @@ static void podman_spec_checks(void)
             strv_push(&b.spec.options, rows[i].option);
         if (rows[i].ulimit)
             strv_push(&b.spec.ulimits, rows[i].ulimit);
-        refuses(&b, true, NCBENCH_EXIT_SCENARIO, rows[i].fragment);
+        bench_refuses(&b, true, NCBENCH_EXIT_SCENARIO, rows[i].fragment);
         bench_release(&b);
     }
 }
@@ -479,7 +415,7 @@ static void podman_machine_checks(void)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct bench b;
-        bench_init(&b, "podman");
+        omp_init(&b, "podman");
         use_machine(rows[i].machine);
         b.spec.rootfs = mem_strdup("/");
         b.spec.cpuset = mem_strdup(rows[i].cpuset);
@@ -491,7 +427,7 @@ static void podman_machine_checks(void)
             strv_push(&b.spec.devices, rows[i].device);
         auto_error struct error err = ERROR_INIT;
         if (rows[i].fragment)
-            refuses(&b, false, NCBENCH_EXIT_ENVIRONMENT, rows[i].fragment);
+            bench_refuses(&b, false, NCBENCH_EXIT_ENVIRONMENT, rows[i].fragment);
         else
             CU_ASSERT_EQUAL(check(&b, false, &err), 0);
         if (err.message)
@@ -503,10 +439,10 @@ static void podman_machine_checks(void)
 static void podman_absent(void)
 {
     struct bench b;
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     b.spec.rootfs = mem_strdup("/");
     setenv("PATH", "/nosuch", 1);
-    refuses(&b, false, NCBENCH_EXIT_ENVIRONMENT, "podman not found on PATH");
+    bench_refuses(&b, false, NCBENCH_EXIT_ENVIRONMENT, "podman not found on PATH");
     struct runtime_probe probe = {0};
     runtime_podman.probe(&probe);
     CU_ASSERT_FALSE(probe.available);
@@ -519,7 +455,7 @@ static void podman_absent(void)
 static char *conf_of(const char *machine)
 {
     struct bench b;
-    bench_init(&b, "podman");
+    omp_init(&b, "podman");
     auto_free char *dir = unit_tmpdir();
     auto_error struct error err = ERROR_INIT;
     use_machine(machine);

@@ -8,7 +8,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -348,13 +347,7 @@ static void *long_chains(void *unused)
 
 static void needs_little_stack(void)
 {
-    pthread_attr_t attr;
-    pthread_t thread;
-    pthread_attr_init(&attr);
-    CU_ASSERT_EQUAL_FATAL(pthread_attr_setstacksize(&attr, 128 << 10), 0);
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, &attr, long_chains, NULL), 0);
-    pthread_join(thread, NULL);
-    pthread_attr_destroy(&attr);
+    unit_in_small_stack(long_chains);
 }
 
 /* ---- between keys -----------------------------------------------------------------------------

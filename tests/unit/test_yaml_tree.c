@@ -3,7 +3,6 @@
 #include "common/mem.h"
 #include "tests/unit/unit.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,13 +218,7 @@ static void *hostile_in_small_stack(void *unused)
 
 static void needs_little_stack(void)
 {
-    pthread_attr_t attr;
-    pthread_t thread;
-    pthread_attr_init(&attr);
-    CU_ASSERT_EQUAL_FATAL(pthread_attr_setstacksize(&attr, 128 << 10), 0);
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, &attr, hostile_in_small_stack, NULL), 0);
-    pthread_join(thread, NULL);
-    pthread_attr_destroy(&attr);
+    unit_in_small_stack(hostile_in_small_stack);
 }
 
 /* ---- source and diagnostics --------------------------------------------------------------------

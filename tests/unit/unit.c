@@ -5,6 +5,7 @@
 #include "common/mem.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,4 +111,15 @@ int unit_run(const char *suite_name, const struct unit_test *tests, int argc, ch
     CU_cleanup_registry();
     remove_tmpdirs();
     return counts[1] > 0;
+}
+
+void unit_in_small_stack(void *(*run)(void *))
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    CU_ASSERT_EQUAL_FATAL(pthread_attr_setstacksize(&attr, 128 << 10), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, &attr, run, NULL), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
 }

@@ -22,6 +22,8 @@ void unit_skip(const char *why);
 const char *unit_fixture(const char *name);
 /* A fresh temporary directory, removed at exit. Owned by the caller (free). */
 char *unit_tmpdir(void);
+/* Run a function on a stack of 128 KiB, which deep recursion overruns. */
+void unit_in_small_stack(void *(*run)(void *));
 
 #define CU_ASSERT_NEAR(actual, expected, tolerance)                                                \
     unit_near(__FILE__, __LINE__, #actual, (actual), (expected), (tolerance))
