@@ -32,9 +32,9 @@ struct loader {
     json_t *identity;
     int64_t window;      /* B*T + 1 */
     int64_t micro_batch; /* number of the next one to hand out */
-    int32_t *prefetched; /* n_prefetched windows */
+    int32_t *prefetched; /* n_prefetched windows of `room` */
     struct mark *marks;  /* of the prefetched windows */
-    int64_t n_prefetched, n_used;
+    int64_t room, n_prefetched, n_used;
     int32_t *cut; /* one window, for when the prefetched ones are used up */
     struct mark last;
 };
@@ -48,6 +48,12 @@ static int64_t prefetch_batches(const struct data_config *c)
     if (wanted > PREFETCH_MAX)
         wanted = PREFETCH_MAX;
     return (wanted + tokens - 1) / tokens;
+}
+
+int64_t data_prefetch_for(const struct data_config *c, int64_t accumulation)
+{
+    int64_t batches = prefetch_batches(c);
+    return (batches > accumulation ? batches : accumulation) * c->B * c->T;
 }
 
 static int check_config(const struct data_config *c, struct error *err)
@@ -94,11 +100,13 @@ static int cut_window(struct loader *l, int32_t *window, struct mark *mark, stru
     return 0;
 }
 
-static int prefetch(struct loader *l, struct error *err)
+/* Keep the first `left` windows and cut as many behind them as there is room for. */
+static int fill(struct loader *l, int64_t left, struct error *err)
 {
     l->n_used = 0;
-    for (int64_t i = 0; i < l->n_prefetched; i++)
-        if (cut_window(l, l->prefetched + i * l->window, &l->marks[i], err))
+    for (l->n_prefetched = left; l->n_prefetched < l->room; l->n_prefetched++)
+        if (cut_window(l, l->prefetched + l->n_prefetched * l->window, &l->marks[l->n_prefetched],
+                       err))
             return -err->code;
     return 0;
 }
@@ -107,14 +115,14 @@ static int allocate(struct loader *l, struct error *err)
 {
     void *windows = NULL, *cut = NULL;
     size_t bytes = (size_t)l->window * sizeof(int32_t);
-    l->n_prefetched = prefetch_batches(&l->config);
-    if (mem_try_alloc(&windows, (size_t)l->n_prefetched * bytes, "prefetched tokens", err))
+    l->room = prefetch_batches(&l->config);
+    if (mem_try_alloc(&windows, (size_t)l->room * bytes, "prefetched tokens", err))
         return -err->code;
     l->prefetched = windows;
     if (mem_try_alloc(&cut, bytes, "a window of tokens", err))
         return -err->code;
     l->cut = cut;
-    l->marks = mem_zalloc((size_t)l->n_prefetched, sizeof *l->marks);
+    l->marks = mem_zalloc((size_t)l->room, sizeof *l->marks);
     return 0;
 }
 
@@ -152,8 +160,7 @@ int loader_open(struct loader **out, const struct data_config *config, struct er
     struct loader *l = mem_zalloc(1, sizeof *l);
     l->config = c;
     l->window = c.B * c.T + 1;
-    if (ops->open(&l->source, &c, err) || identify(l, err) || allocate(l, err) ||
-        prefetch(l, err)) {
+    if (ops->open(&l->source, &c, err) || identify(l, err) || allocate(l, err) || fill(l, 0, err)) {
         loader_close(l);
         return -err->code;
     }
@@ -173,6 +180,17 @@ void loader_close(struct loader *l)
     free(l->marks);
     free(l->cut);
     free(l);
+}
+
+int loader_prepare(struct loader *l, int64_t batches, struct error *err)
+{
+    int64_t left = l->n_prefetched - l->n_used;
+    if (left >= batches || left == l->room)
+        return 0;
+    memmove(l->prefetched, l->prefetched + l->n_used * l->window,
+            (size_t)(left * l->window) * sizeof *l->prefetched);
+    memmove(l->marks, l->marks + l->n_used, (size_t)left * sizeof *l->marks);
+    return fill(l, left, err);
 }
 
 int loader_next(struct loader *l, int32_t *inputs, int32_t *targets, struct error *err)
@@ -273,5 +291,5 @@ int loader_restore(struct loader *l, const json_t *state, struct error *err)
         return -err->code;
     l->micro_batch = micro_batch;
     l->last = (struct mark){c.epoch, c};
-    return prefetch(l, err);
+    return fill(l, 0, err);
 }

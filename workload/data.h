@@ -42,7 +42,7 @@ struct data_config {
     int64_t vocab_size;      /* synthetic, and checked against packed files */
     int64_t val_every;       /* single files: every val_every-th is validation; 0: 100 */
     int64_t val_files;       /* directories: how many files are validation; 0: 1 */
-    int64_t prefetch_tokens; /* tokens of this rank to prepare before the first batch, rounded up to
+    int64_t prefetch_tokens; /* tokens of this rank to have ready before a batch, rounded up to
                                 micro-batches, at most 16 Mi; 0: 64 micro-batches, at most 1 Mi */
     const struct tokenizer *tokenizer; /* text; borrowed for the loader's life */
 };
@@ -55,8 +55,15 @@ struct data_summary {
     int64_t documents, empty_documents, invalid_bytes, bytes;
 };
 
+/* The usual prefetch_tokens, or those of one step of so many micro-batches where they are more. */
+int64_t data_prefetch_for(const struct data_config *c, int64_t accumulation);
+
 /* An empty split is NANOCHAT_EXIT_DATA, a plan that cannot work NANOCHAT_EXIT_PLAN. */
 int loader_open(struct loader **out, const struct data_config *config, struct error *err);
+/* To be called between timed steps: see to it that the next `batches` micro-batches are prefetched,
+ * as far as prefetch_tokens has room for them. Reads nothing while enough are left, else as many as
+ * there is room for. */
+int loader_prepare(struct loader *l, int64_t batches, struct error *err);
 /* Next micro-batch of this rank: inputs and targets, each int32[B*T]. No allocation, no reading and
  * no tokenising as long as the prefetched tokens suffice. */
 int loader_next(struct loader *l, int32_t *inputs, int32_t *targets, struct error *err);

@@ -44,9 +44,10 @@ int evaluator_open(struct evaluator **out, const struct data_config *data, int64
                          tokens, batch, data->B, data->T, data->world, data->world == 1 ? "" : "s");
     struct evaluator *e = mem_zalloc(1, sizeof *e);
     e->data = *data;
+    e->data.prefetch_tokens = 1; /* no step is timed here: read as it goes */
     e->batches = tokens / batch;
     e->token_bytes = token_bytes;
-    if (loader_open(&e->loader, data, err) || allocate(e, err)) {
+    if (loader_open(&e->loader, &e->data, err) || allocate(e, err)) {
         evaluator_close(e);
         return -err->code;
     }

@@ -97,6 +97,7 @@ static void format_step(struct events *e, const struct step_record *s)
     put_int(e, "epoch", s->epoch);
     put_f64(e, "t_start_s", s->t_start_s, unmeasured);
     put_f64(e, "t_end_s", s->t_end_s, unmeasured);
+    put_f64(e, "data_prepare_s", s->data_prepare_s, unmeasured);
     put_f64(e, "data_wait_s", s->data_wait_s, unmeasured);
     put_f64(e, "fwd_s", s->fwd_s, unmeasured);
     put_f64(e, "bwd_s", s->bwd_s, unmeasured);

@@ -22,6 +22,8 @@ struct step_record {
     int64_t step;
     int64_t epoch;
     double t_start_s, t_end_s; /* clock_mono_s */
+    double
+        data_prepare_s; /* between the steps: reading and tokenising for this one and later ones */
     double data_wait_s, fwd_s, bwd_s, comm_s, opt_s;
     double loss;      /* mean over the global batch's targets; NaN: null */
     double grad_norm; /* of the reduced gradient; < 0: not computed */

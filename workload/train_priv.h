@@ -31,12 +31,13 @@ struct train {
     double handicap; /* a step waits, busily, for so much of its time; 0 */
     int64_t *counts; /* of the run's counters in the last step; NULL: none */
     /* where it is */
-    int64_t first_step;  /* 0, or the step resumed from */
-    int64_t step;        /* updates made */
-    double smooth_loss;  /* progress_smooth's */
-    double last_loss;    /* of the last step with a finite one; NaN: none */
-    double min_val_bpb;  /* NaN: none yet */
-    double total_time_s; /* of all steps but the first ten */
+    int64_t first_step;    /* 0, or the step resumed from */
+    int64_t step;          /* updates made */
+    double smooth_loss;    /* progress_smooth's */
+    double last_loss;      /* of the last step with a finite one; NaN: none */
+    double min_val_bpb;    /* NaN: none yet */
+    double data_prepare_s; /* before the step to come */
+    double total_time_s;   /* of all steps but the first ten */
 };
 
 /* Everything up to the first step. On failure the train is still to be closed. */

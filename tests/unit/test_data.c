@@ -570,6 +570,29 @@ static void prefetches(void)
     fixture_release(&f);
 }
 
+/* Between steps the loader reads on, so that within one it need not; the stream stays the same. */
+static void reads_on_between_steps(void)
+{
+    struct fixture f = fixture_new();
+    struct data_config c = config_of(&f, "packed");
+    c.prefetch_tokens = 20; /* 4 micro-batches of 6 */
+    struct loader *l = open_loader(&c);
+    auto_error struct error err = ERROR_INIT;
+    int32_t window[WINDOW];
+    for (int32_t w = 0; w < 3; w++)
+        next_window(l, window);
+    CU_ASSERT_EQUAL(loader_prepare(l, 3, &err), 0); /* one is left: three more are cut */
+    CU_ASSERT_EQUAL(truncate(f.packed, 40), 0);
+    CU_ASSERT_EQUAL(loader_prepare(l, 4, &err), 0); /* enough are left: nothing is read */
+    for (int32_t w = 3; w < 7; w++) {
+        next_window(l, window);
+        CU_ASSERT_EQUAL(window[0], w * WINDOW);
+    }
+    CU_ASSERT_EQUAL(loader_prepare(l, 1, &err), -NANOCHAT_EXIT_DATA);
+    loader_close(l);
+    fixture_release(&f);
+}
+
 /* Empty documents leave no BOS behind. */
 static void one_bos_a_document(void)
 {
@@ -801,6 +824,7 @@ UNIT_MAIN({"splits paragraphs", splits_paragraphs}, {"counts what it sees", coun
           {"packed directory is one stream", packed_directory_is_one_stream},
           {"resumes exactly", resumes_exactly},
           {"refuses another run's state", refuses_another_runs_state}, {"prefetches", prefetches},
+          {"reads on between steps", reads_on_between_steps},
           {"one BOS a document", one_bos_a_document},
           {"refuses empty splits", refuses_empty_splits}, {"refuses plans", refuses_plans},
           {"refuses damaged packed files", refuses_damaged_packed_files},
