@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct comm_perf_options {
-    char *device_type, *op;
+    char *device_type, *op, *comm;
     int64_t min_bytes, max_bytes, factor, iterations, warmup, threads;
     bool check, json;
     double comm_timeout_s;
@@ -36,6 +36,8 @@ const struct option_spec comm_perf_option_specs[] = {
     OPTION("device-type", 0, OPT_STRING, device_type, "", 0, 0, "TYPE", "cpu or cuda; empty: cpu"),
     OPTION("threads", 0, OPT_INT, threads, "0", 0, 1 << 16, "N",
            "threads of a rank; 0: OMP_NUM_THREADS, else a rank's share of the usable CPUs"),
+    OPTION("comm", 0, OPT_CHOICE, comm, "auto", 0, 0, "auto|shm|tcp",
+           "how ranks talk on the CPU: shared memory of one node, or TCP"),
     OPTION("comm-timeout", 0, OPT_DURATION, comm_timeout_s, "60s", 0, 0, "DUR",
            "how long a rank waits for another one in a collective"),
     {0},
@@ -200,6 +202,7 @@ static int comm_perf_verb(struct run *run, const struct comm_perf_options *o, st
 {
     const struct run_config config = {.device_type = o->device_type,
                                       .threads = (int)o->threads,
+                                      .comm = o->comm,
                                       .comm_timeout_s = o->comm_timeout_s};
     struct comm_perf *p = NULL;
     if (check_options(o, err) || run_connect(run, &config, err))

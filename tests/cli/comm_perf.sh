@@ -9,13 +9,13 @@ perf() {
 }
 # Every figure of a document follows from the others.
 judge() {
-    python3 - "$1" "$2" <<'PY'
+    python3 - "$1" "$2" "$3" <<'PY'
 import json, sys
 doc, ranks = json.load(open(sys.argv[1])), int(sys.argv[2])
 factor = {"all_reduce": 2 * (ranks - 1) / ranks, "reduce_scatter": (ranks - 1) / ranks,
           "all_gather": (ranks - 1) / ranks, "broadcast": 1}
 assert doc["schema"] == "comm-perf/1.0" and doc["world"] == ranks, doc
-assert doc["comm"]["backend"] == ("shm" if ranks > 1 else "self")
+assert doc["comm"]["backend"] == sys.argv[3], doc["comm"]
 sizes = [1000, 3000, 9000, 27000]
 assert [(r["op"], r["bytes"]) for r in doc["results"]] == [(o, s) for o in factor for s in sizes]
 for r in doc["results"]:
@@ -36,7 +36,7 @@ PY
 for ranks in 1 2 4; do
     check "$ranks ranks" perf $ranks -b 1000B -e 27000B -f 3 --json
     cp "$OUT" "$T/$ranks.json"
-    check "$ranks ranks: the figures fit together" judge "$T/$ranks.json" $ranks
+    check "$ranks ranks: the figures fit together" judge "$T/$ranks.json" $ranks "$([ $ranks = 1 ] && echo self || echo shm)"
 done
 
 check "a table" perf 2 -b 4B -e 64B -f 4 --op=all_gather
@@ -47,6 +47,10 @@ check "one rank in the table" perf 1 -b 1KiB -e 1KiB --op=all_reduce
 match "has no bus bandwidth" ' n/a +0$' "$OUT"
 check "without the check" perf 2 -b 1KiB -e 1KiB --op=broadcast --check=false --json
 match "wrong is null with a reason" '"wrong_why": "not checked' "$OUT"
+
+check "over TCP on one node" perf 2 -b 1000B -e 27000B -f 3 --comm=tcp --json
+cp "$OUT" "$T/tcp.json"
+check "over TCP: the figures fit together" judge "$T/tcp.json" 2 tcp
 
 mkdir "$T/trial"
 check "in a trial" env NCBENCH_TRIAL_DIR="$T/trial" nanochat launch --nproc-per-node=2 -- \
