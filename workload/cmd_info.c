@@ -4,44 +4,39 @@
 #include "common/num.h"
 #include "common/options.h"
 #include "common/protocol.h"
+#include "common/pus.h"
 #include "kernels/kernels.h"
 #include "workload/build.h"
 #include "workload/verbs.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct info_options {
     bool json;
+    char *device_type;
     double peak_time_s;
 };
 
 const struct option_spec info_option_specs[] = {
     {"json", 0, OPT_BOOL, offsetof(struct info_options, json), NULL, 0, 0, NULL,
      "print one JSON object"},
+    {"device-type", 0, OPT_STRING, offsetof(struct info_options, device_type), "", 0, 0, "TYPE",
+     "cpu or cuda; empty: cpu"},
     {"peak-time", 0, OPT_DURATION, offsetof(struct info_options, peak_time_s), "500ms", 0, 0, "DUR",
      "how long to measure the peak; 0s: not at all"},
     {0},
 };
 
-/* The CPUs that this process may use, as ids; grows the mask until it is large enough, for ids may
- * lie above 1023. */
-static json_t *usable_pus(void)
+static void put_usable_pus(json_t *info)
 {
-    json_t *ids = json_array();
-    for (int n = 1024; n <= 1 << 20; n *= 2) {
-        cpu_set_t *set = CPU_ALLOC(n);
-        size_t bytes = CPU_ALLOC_SIZE(n);
-        bool ok = set && sched_getaffinity(0, bytes, set) == 0;
-        for (int i = 0; ok && i < n; i++)
-            if (CPU_ISSET_S((size_t)i, bytes, set))
-                json_array_append_new(ids, json_integer(i));
-        CPU_FREE(set);
-        if (ok)
-            break;
-    }
-    return ids;
+    auto_pus usable;
+    int failed = pus_usable(&usable);
+    if (failed)
+        json_put_null(info, "usable_pus", strerror(failed));
+    else
+        json_put(info, "usable_pus", pus_json(&usable));
 }
 
 static json_t *build_info(void)
@@ -124,13 +119,14 @@ static void for_people(struct str *out, const json_t *info)
 
 static int print_info(const struct info_options *o, struct error *err)
 {
-    const struct device_config config = {.type = device_types()[0]};
+    const struct device_config config = {.type =
+                                             *o->device_type ? o->device_type : device_types()[0]};
     struct device *device;
     if (device_open(&device, &config, err))
         return -err->code;
     auto_json *info = json_object();
     json_put(info, "build", build_info());
-    json_put(info, "usable_pus", usable_pus());
+    put_usable_pus(info);
     json_put(info, "device", device_json(device, o->peak_time_s));
     device_close(device);
     auto_str out = STR_INIT;

@@ -88,6 +88,8 @@ check "is JSON with a peak" jq -e '.device.peak_flops > 1e6 and .build.blas != n
 check "one CPU under taskset" taskset -c 0 nanochat info --json --peak-time=0s
 equal "is one usable PU" "$(jq -c .usable_pus "$OUT")" "[0]"
 equal "and no peak was measured" "$(jq -c '[.device.peak_flops, .device.peak_flops_why]' "$OUT")" '[null,"not asked for"]'
+check_rc 2 "a device that this build does not know" nanochat info --device-type=tpu
+match "names those it knows" 'tpu.*cpu' "$ERR"
 nanochat info --peak-time=0s >/dev/full 2>"$ERR"
 equal "a full disk is exit 10" "$?" 10
 finish
