@@ -36,10 +36,11 @@ static bool names(const char *device, const char *text)
     return false;
 }
 
-/* Cut-down relatives that bear the name of another chip. */
+/* Cut-down relatives that bear the name of another chip, and slices of one. */
 static bool is_variant(const char *device)
 {
-    return names(device, "laptop") || names(device, "d") || names(device, "max");
+    return names(device, "laptop") || names(device, "d") || names(device, "max") ||
+           names(device, "mig");
 }
 
 double peak_bf16_flops(const char *device_name, const char **row)

@@ -29,6 +29,7 @@ static void unknown(void)
                                          "NVIDIA RTX A4000",
                                          "NVIDIA RTX A3000 Laptop GPU",
                                          "NVIDIA L40",
+                                         "NVIDIA H100 80GB HBM3 MIG 1g.10gb", /* a slice */
                                          "NVIDIA H20",
                                          "NVIDIA GeForce RTX 4090 D",
                                          "NVIDIA GeForce RTX 4090 Laptop GPU",
