@@ -85,7 +85,7 @@ int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *e
 /* ---- GEMM ---------------------------------------------------------------------------------
  * Row-major y[m, n] = alpha·op(a)·op(b) + beta·y, batched by strides (elements; batch 1: ignored).
  * a is [m, k] (or [k, m] when ta), b is [k, n] (or [n, k] when tb). Plans are chosen by timing the
- * first eight of cuBLASLt's answers at first use, on the real inputs and a scratch output. */
+ * first of cuBLASLt's answers at first use, on the real inputs and a scratch output. */
 struct gemm {
     int64_t m, n, k;
     bool ta, tb;

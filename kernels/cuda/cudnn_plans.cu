@@ -79,10 +79,14 @@ static sdpa_entry *find_sdpa(struct cuda_state *s, const sdpa_shape *shape, bool
                 !(backward ? sdpa_build_backward(&e->g, shape, &why)
                            : sdpa_build_forward(&e->g, shape, &why)) &&
                 !graph_plan(&e->g, s->dnn, nullptr, 0, &why);
+    char version[64];
+    snprintf(version, sizeof version, "cuDNN %zu computes it wrongly", cudnnGetVersion());
     if (!e->usable)
         log_info("attention %s of %lld heads x %lld: own kernel (%s)",
                  backward ? "backward" : "forward", (long long)shape->H, (long long)shape->D,
-                 why.code ? why.message : "cuDNN takes equal heads of a multiple of 8 elements");
+                 why.code           ? why.message
+                 : broken_version() ? version
+                                    : "cuDNN takes equal heads of a multiple of 8 elements");
     error_release(&why);
     s->sdpas->entries.push_back(std::move(fresh));
     return e;

@@ -5,6 +5,7 @@
  * through. Segments of equal length are one ncclReduceScatter or ncclAllGather, others a group of
  * ncclReduce or ncclBroadcast, one an owner: nothing is padded. */
 #ifdef HAVE_NCCL
+#include "common/protocol.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/stream.h"
 
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_DEVICE = 4, EXIT_PEER = 8, EXIT_OOM = 9 }; /* NANOCHAT_EXIT_* */
 #define LIBRARY "libnccl.so.2"
 #define OLDEST NCCL_VERSION(2, 18, 1) /* non-blocking communicators that can be finalised */
 
@@ -55,7 +55,7 @@ struct collectives {
     cudaStream_t stream, compute;
     cudaEvent_t order; /* the point of the device's stream that a launch waits for */
     int rank, world;
-    bool finished;
+    bool finishing, finished; /* begun; through: it may be destroyed, not aborted */
     struct slot slots[COLLECTIVE_SLOTS];
 };
 
@@ -64,7 +64,7 @@ struct collectives {
 static int cuda_error(struct error *err, cudaError_t rc, const char *what)
 {
     cudaGetLastError();
-    return error_set(err, EXIT_DEVICE, "CUDA: %s: %s", what, cudaGetErrorString(rc));
+    return error_set(err, NANOCHAT_EXIT_DEVICE, "CUDA: %s: %s", what, cudaGetErrorString(rc));
 }
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -77,8 +77,8 @@ static int nccl_error(struct error *err, struct collectives *c, ncclResult_t rc,
 {
     bool peer = rc == ncclRemoteError || rc == ncclSystemError || rc == ncclInternalError;
     const char *more = api.GetLastError(c ? c->comm : NULL);
-    return error_set(err, peer ? EXIT_PEER : EXIT_DEVICE, "NCCL: %s: %s%s%s", what,
-                     api.GetErrorString(rc), more && *more ? ": " : "", more ? more : "");
+    return error_set(err, peer ? NANOCHAT_EXIT_PEER : NANOCHAT_EXIT_DEVICE, "NCCL: %s: %s%s%s",
+                     what, api.GetErrorString(rc), more && *more ? ": " : "", more ? more : "");
 }
 
 static bool is_failure(ncclResult_t rc)
@@ -93,7 +93,7 @@ static int find_calls(void *library, struct error *err)
 #define FIND(name)                                                                                 \
     api.name = (__typeof__(api.name))dlsym(library, "nccl" #name);                                 \
     if (!api.name)                                                                                 \
-        return error_set(err, EXIT_DEVICE, LIBRARY " has no nccl" #name);
+        return error_set(err, NANOCHAT_EXIT_DEVICE, LIBRARY " has no nccl" #name);
     NCCL_CALLS(FIND)
     return 0;
 }
@@ -106,7 +106,7 @@ static int load(struct error *err)
     const char *path = given && *given ? given : LIBRARY;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* for the life of the process */
     if (!library) {
-        error_set(err, EXIT_DEVICE, "NCCL cannot be opened: %s", dlerror());
+        error_set(err, NANOCHAT_EXIT_DEVICE, "NCCL cannot be opened: %s", dlerror());
         return error_hint(err, "several GPUs need " LIBRARY
                                "; put it where the loader finds it, or give its path in "
                                "NANOCHAT_NCCL_LIB");
@@ -116,8 +116,8 @@ static int load(struct error *err)
         return -err->code;
     api.GetVersion(&version);
     if (version < OLDEST)
-        return error_set(err, EXIT_DEVICE, "%s is version %d, expected %d or newer", path, version,
-                         OLDEST);
+        return error_set(err, NANOCHAT_EXIT_DEVICE, "%s is version %d, expected %d or newer", path,
+                         version, OLDEST);
     snprintf(api.version, sizeof api.version, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
              version % 100);
     return 0;
@@ -203,7 +203,7 @@ static int nccl_open(struct collectives **out, struct device *d, const unsigned 
         return -err->code;
     struct collectives *c = calloc(1, sizeof *c);
     if (!c)
-        return error_set(err, EXIT_OOM, "no memory for a communicator");
+        return error_set(err, NANOCHAT_EXIT_OOM, "no memory for a communicator");
     c->rank = rank;
     c->world = world;
     c->compute = cuda_device_stream(d);
@@ -222,6 +222,7 @@ static int nccl_poll(struct collectives *c, struct error *err)
         return nccl_error(err, c, rc, "ncclCommGetAsyncError");
     if (is_failure(state))
         return nccl_error(err, c, state, "communicator");
+    c->finished = c->finishing && state == ncclSuccess;
     return state == ncclInProgress;
 }
 
@@ -230,7 +231,7 @@ static int nccl_finish(struct collectives *c, struct error *err)
     ncclResult_t rc = api.CommFinalize(c->comm);
     if (is_failure(rc))
         return nccl_error(err, c, rc, "ncclCommFinalize");
-    c->finished = true;
+    c->finishing = true;
     return 0;
 }
 
