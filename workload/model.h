@@ -56,10 +56,12 @@ int model_config_from_json(const json_t *obj, struct model_config *out, struct e
 int64_t model_config_max_collective(const struct model_config *config);
 /* Bytes of weights, gradients and activations for micro-batches of B*T. */
 int64_t model_bytes(struct device *device, const struct model_config *config, int64_t B, int64_t T);
-/* Does it fit, with `extra` bytes for what else will be allocated (optimizer_bytes)? If not:
- * NANOCHAT_EXIT_OOM with what is needed, what is left and the device batch size that would fit. */
+/* Do so many ranks of one node fit, each with `extra` bytes for what else it will allocate
+ * (optimizer_bytes)? A device of its own (memory->own) holds one of them. If not: NANOCHAT_EXIT_OOM
+ * with what is needed, what is left and the device batch size that would fit. */
 int model_check_memory(struct device *device, const struct model_config *config, int64_t B,
-                       int64_t T, int64_t extra, struct error *err);
+                       int64_t T, const struct device_memory *memory, int ranks, int64_t extra,
+                       struct error *err);
 
 /* device is borrowed. Checks the shape (NANOCHAT_EXIT_PLAN) and the memory (model_check_memory)
  * before it allocates. Weights are zero until they are set. */

@@ -1,5 +1,6 @@
 /* The memory plan: one arena, laid out once. */
 #include "common/mem.h"
+#include "common/num.h"
 #include "common/protocol.h"
 #include "workload/model_priv.h"
 
@@ -180,21 +181,24 @@ int64_t model_bytes(struct device *device, const struct model_config *config, in
 }
 
 int model_check_memory(struct device *device, const struct model_config *config, int64_t B,
-                       int64_t T, int64_t extra, struct error *err)
+                       int64_t T, const struct device_memory *memory, int ranks, int64_t extra,
+                       struct error *err)
 {
-    const double mib = 1024.0 * 1024.0;
-    struct device_memory memory;
-    device->ops->memory(device, &memory);
-    int64_t need = model_bytes(device, config, B, T) + extra;
-    if (memory.available_bytes < 0 || need <= memory.available_bytes)
+    if (memory->own)
+        ranks = 1;
+    int64_t need = ranks * (model_bytes(device, config, B, T) + extra);
+    if (memory->available_bytes < 0 || need <= memory->available_bytes)
         return 0;
-    error_set(err, NANOCHAT_EXIT_OOM,
-              "the model needs %.0f MiB with device batch size %" PRId64 ", %.0f MiB are left (%s)",
-              (double)need / mib, B, (double)memory.available_bytes / mib, memory.limit);
+    char who[48] = "a rank needs", needed[32], left[32];
+    if (!memory->own)
+        snprintf(who, sizeof who, "%d rank%s on this node need", ranks, ranks == 1 ? "" : "s");
+    error_set(err, NANOCHAT_EXIT_OOM, "%s %s with device batch size %" PRId64 ", %s are left (%s)",
+              who, num_format_size(needed, sizeof needed, (double)need), B,
+              num_format_size(left, sizeof left, (double)memory->available_bytes), memory->limit);
     int64_t low = 0, high = B; /* low fits (or is 0), high does not */
     while (high - low > 1) {
         int64_t mid = low + (high - low) / 2;
-        if (model_bytes(device, config, mid, T) + extra <= memory.available_bytes)
+        if (ranks * (model_bytes(device, config, mid, T) + extra) <= memory->available_bytes)
             low = mid;
         else
             high = mid;
@@ -202,9 +206,9 @@ int model_check_memory(struct device *device, const struct model_config *config,
     if (low > 0)
         return error_hint(err, "a device batch size of %" PRId64 " would fit", low);
     return error_hint(err,
-                      "not even a device batch size of 1 fits (%.0f MiB); take a smaller "
-                      "model, vocabulary or sequence length",
-                      (double)(model_bytes(device, config, 1, T) + extra) / mib);
+                      "not even a device batch size of 1 fits; take a smaller model, vocabulary or "
+                      "sequence length%s",
+                      ranks > 1 ? ", or fewer ranks" : "");
 }
 
 int model_create(struct model **out, struct device *device, const struct model_config *config,
@@ -215,7 +219,9 @@ int model_create(struct model **out, struct device *device, const struct model_c
     if (B < 1 || T < 1 || B > INT32_MAX / T)
         return error_set(err, NANOCHAT_EXIT_PLAN,
                          "a micro-batch of %" PRId64 " x %" PRId64 " tokens is out of range", B, T);
-    if (model_check_memory(device, config, B, T, 0, err))
+    struct device_memory memory;
+    device->ops->memory(device, &memory);
+    if (model_check_memory(device, config, B, T, &memory, 1, 0, err))
         return -err->code;
     struct model *m = describe(device, config, B, T);
     int64_t bytes = model_plan(m, NULL);

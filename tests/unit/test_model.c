@@ -478,10 +478,12 @@ static void too_big_for_memory(void)
     CU_ASSERT_EQUAL(model_create(&m, d, &c, 64, 128, &err), -NANOCHAT_EXIT_OOM);
     CU_ASSERT(err.message && strstr(err.message, "MemAvailable") && strstr(err.message, "64"));
     CU_ASSERT(err.hint && strstr(err.hint, "batch size of 5 "));
-    CU_ASSERT_EQUAL(model_check_memory(d, &c, 1, 128, fits, &none), -NANOCHAT_EXIT_OOM);
+    struct device_memory memory;
+    d->ops->memory(d, &memory);
+    CU_ASSERT_EQUAL(model_check_memory(d, &c, 1, 128, &memory, 1, fits, &none), -NANOCHAT_EXIT_OOM);
     CU_ASSERT(none.hint && strstr(none.hint, "not even"));
     auto_error struct error fine = ERROR_INIT;
-    CU_ASSERT_EQUAL(model_check_memory(d, &c, 5, 128, 0, &fine), 0);
+    CU_ASSERT_EQUAL(model_check_memory(d, &c, 5, 128, &memory, 1, 0, &fine), 0);
     unsetenv("NCBENCH_FSROOT");
     auto_error struct error huge = ERROR_INIT;
     CU_ASSERT_EQUAL(model_create(&m, d, &c, (int64_t)1 << 40, 128, &huge), -NANOCHAT_EXIT_PLAN);
