@@ -232,6 +232,12 @@ char *fs_base_dir(void)
     return mem_printf("%s/.cache/nanochat", home && *home ? home : "/tmp");
 }
 
+char *fs_below_base(const char *name)
+{
+    auto_free char *base = fs_base_dir();
+    return mem_printf("%s/%s", base, name);
+}
+
 char *fs_sys_path(const char *path)
 {
     const char *root = getenv(ENV_FSROOT);

@@ -99,8 +99,7 @@ static char *deepest(const char *dir, struct error *err)
 static int find_model(struct base_loss *b, struct error *err)
 {
     const struct base_loss_options *o = b->options;
-    auto_free char *base = fs_base_dir();
-    auto_free char *all = mem_printf("%s/base_checkpoints", base);
+    auto_free char *all = fs_below_base("base_checkpoints");
     auto_free char *dir = o->checkpoint_dir ? mem_strdup(o->checkpoint_dir)
                           : *o->model_tag   ? mem_printf("%s/%s", all, o->model_tag)
                                             : deepest(all, err);
@@ -135,31 +134,22 @@ static const char *source_of(const struct base_loss *b)
 static int open_tokenizer(struct base_loss *b, struct error *err)
 {
     const char *given = text_of(b, b->options->tokenizer, "tokenizer");
-    bool text = !strcmp(source_of(b), "text");
-    if (!text && (!given || !strcmp(source_of(b), "synthetic")))
-        return 0;
-    auto_free char *base = fs_base_dir();
-    auto_free char *path = given ? mem_strdup(given) : mem_printf("%s/tokenizer", base);
-    if (tokenizer_load(path, &b->tokenizer, err))
+    if (data_tokenizer_open(source_of(b), given, &b->tokenizer, err) || !b->tokenizer)
         return -err->code;
     const char *hash = tokenizer_hash(b->tokenizer);
     if (!strcmp(hash, b->meta.tokenizer_hash))
         return 0;
     return error_set(err, NANOCHAT_EXIT_CHECKPOINT,
                      "the model was trained with tokenizer %.16s, %s is %.16s",
-                     b->meta.tokenizer_hash[0] ? b->meta.tokenizer_hash : "none", path, hash);
+                     b->meta.tokenizer_hash[0] ? b->meta.tokenizer_hash : "none",
+                     given ? given : "the tokenizer", hash);
 }
 
 static int evaluate_split(struct base_loss *b, enum split split, struct evaluation *out,
                           struct error *err)
 {
     const struct base_loss_options *o = b->options;
-    bool synthetic = !strcmp(source_of(b), "synthetic");
-    auto_free char *base = fs_base_dir();
-    const char *given = text_of(b, o->data, "data");
-    auto_free char *path = synthetic ? NULL
-                           : given   ? mem_strdup(given)
-                                     : mem_printf("%s/base_data", base);
+    auto_free char *path = data_path(source_of(b), text_of(b, o->data, "data"));
     const struct data_config config = {
         .source = source_of(b),
         .path = path,

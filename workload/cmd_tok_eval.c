@@ -91,9 +91,7 @@ static int evaluate(struct eval *e, const struct tok_eval_options *o, struct err
 
 static int load_and_evaluate(const struct tok_eval_options *o, struct error *err)
 {
-    auto_free char *base = fs_base_dir();
-    auto_free char *path =
-        o->tokenizer ? mem_strdup(o->tokenizer) : mem_printf("%s/tokenizer", base);
+    auto_free char *path = o->tokenizer ? mem_strdup(o->tokenizer) : fs_below_base("tokenizer");
     struct tokenizer *t = NULL;
     if (tokenizer_load(path, &t, err))
         return -err->code;

@@ -104,8 +104,7 @@ static void print_report(const struct tok_train_options *o, const struct tokeniz
 
 static int save(const struct tokenizer *t, const char *out, struct error *err)
 {
-    auto_free char *base = fs_base_dir();
-    auto_free char *dir = out ? mem_strdup(out) : mem_printf("%s/tokenizer", base);
+    auto_free char *dir = out ? mem_strdup(out) : fs_below_base("tokenizer");
     if (tokenizer_save(t, dir, err))
         return -err->code;
     printf("saved: %s/tokenizer.json\n", dir);

@@ -1,6 +1,7 @@
 #include "workload/data.h"
 
 #include "common/cleanup.h"
+#include "common/fs.h"
 #include "common/mem.h"
 #include "common/protocol.h"
 #include "workload/data_source.h"
@@ -84,6 +85,28 @@ static const struct source_ops *find_source(const char *name)
     return NULL;
 }
 
+char *data_path(const char *source, const char *given)
+{
+    const struct source_ops *ops = find_source(source);
+    if (ops && !ops->needs_path)
+        return NULL;
+    return given ? mem_strdup(given) : fs_below_base("base_data");
+}
+
+int data_tokenizer_open(const char *source, const char *given, struct tokenizer **out,
+                        struct error *err)
+{
+    const struct source_ops *ops = find_source(source);
+    *out = NULL;
+    if (!ops || ops->tokenizer == SOURCE_TOKENIZER_NONE ||
+        (ops->tokenizer == SOURCE_TOKENIZER_MAY && !given))
+        return 0; /* an unknown source is loader_open's error */
+    auto_free char *path = given ? mem_strdup(given) : fs_below_base("tokenizer");
+    if (tokenizer_load(path, out, err) && !given)
+        error_hint(err, "`nanochat tok-train` makes one");
+    return -err->code;
+}
+
 /* Cut this rank's window of the next micro-batch; the stream then stands behind the last rank's. */
 static int cut_window(struct loader *l, int32_t *window, struct mark *mark, struct error *err)
 {
@@ -153,7 +176,7 @@ int loader_open(struct loader **out, const struct data_config *config, struct er
         c.val_every = DATA_VAL_EVERY;
     if (!c.val_files)
         c.val_files = DATA_VAL_FILES;
-    if (ops == &synthetic_source_ops)
+    if (!ops->needs_path)
         c.path = NULL;
     if (check_config(&c, err))
         return -err->code;

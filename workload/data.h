@@ -58,6 +58,14 @@ struct data_summary {
 /* The usual prefetch_tokens, or those of one step of so many micro-batches where they are more. */
 int64_t data_prefetch_for(const struct data_config *c, int64_t accumulation);
 
+/* The path of such data, or base_data below the base directory where none is given; NULL where the
+ * source has none. Caller frees. */
+char *data_path(const char *source, const char *given);
+/* *out: the tokenizer that such data needs (text), or that was named for it (packed); NULL where it
+ * has none (synthetic). given NULL: `tokenizer` below the base directory. */
+int data_tokenizer_open(const char *source, const char *given, struct tokenizer **out,
+                        struct error *err);
+
 /* An empty split is NANOCHAT_EXIT_DATA, a plan that cannot work NANOCHAT_EXIT_PLAN. */
 int loader_open(struct loader **out, const struct data_config *config, struct error *err);
 /* To be called between timed steps: see to it that the next `batches` micro-batches are prefetched,

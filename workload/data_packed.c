@@ -289,6 +289,8 @@ static void packed_summary(const struct source *base, struct data_summary *out)
 
 const struct source_ops packed_source_ops = {
     .name = "packed",
+    .needs_path = true,
+    .tokenizer = SOURCE_TOKENIZER_MAY,
     .open = packed_open,
     .read = packed_read,
     .epoch = packed_epoch,

@@ -18,8 +18,12 @@ struct source {
     const struct source_ops *ops;
 };
 
+enum source_tokenizer { SOURCE_TOKENIZER_NONE, SOURCE_TOKENIZER_MAY, SOURCE_TOKENIZER_MUST };
+
 struct source_ops {
     const char *name;
+    bool needs_path;
+    enum source_tokenizer tokenizer; /* MAY: one that is named gives bytes a token */
     /* The config's numbers are checked and its defaults filled in. An empty split is
      * NANOCHAT_EXIT_DATA. */
     int (*open)(struct source **out, const struct data_config *config, struct error *err);

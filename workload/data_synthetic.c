@@ -144,6 +144,8 @@ static void synthetic_close(struct source *base)
 
 const struct source_ops synthetic_source_ops = {
     .name = "synthetic",
+    .needs_path = false,
+    .tokenizer = SOURCE_TOKENIZER_NONE,
     .open = synthetic_open,
     .read = synthetic_read,
     .epoch = synthetic_epoch,

@@ -147,6 +147,8 @@ static void text_summary(const struct source *base, struct data_summary *out)
 
 const struct source_ops text_source_ops = {
     .name = "text",
+    .needs_path = true,
+    .tokenizer = SOURCE_TOKENIZER_MUST,
     .open = text_open,
     .read = text_read,
     .epoch = text_epoch,

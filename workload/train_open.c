@@ -15,14 +15,6 @@
 
 #define VOCAB_DEFAULT 65536
 
-static char *below_base_dir(const char *name)
-{
-    char *base = fs_base_dir();
-    char *path = mem_printf("%s/%s", base, name);
-    free(base);
-    return path;
-}
-
 /* What can be refused before anything is opened. */
 static int plan(struct train *t, struct error *err)
 {
@@ -40,25 +32,11 @@ static char *checkpoint_dir(const struct train_options *o)
 {
     if (o->checkpoint_dir)
         return mem_strdup(o->checkpoint_dir);
-    char *base = below_base_dir("base_checkpoints");
+    char *base = fs_below_base("base_checkpoints");
     char *dir = *o->model_tag ? mem_printf("%s/%s", base, o->model_tag)
                               : mem_printf("%s/d%" PRId64, base, o->depth);
     free(base);
     return dir;
-}
-
-/* Text needs a tokenizer; packed tokens profit from one that is named; synthetic ones have none. */
-static int open_tokenizer(struct train *t, struct error *err)
-{
-    const struct train_options *o = t->options;
-    bool text = !strcmp(o->data_source, "text");
-    if (!text && (!o->tokenizer || !strcmp(o->data_source, "synthetic")))
-        return 0;
-    char *path = o->tokenizer ? mem_strdup(o->tokenizer) : below_base_dir("tokenizer");
-    if (tokenizer_load(path, &t->tokenizer, err) && text && !o->tokenizer)
-        error_hint(err, "`nanochat tok-train` makes one");
-    free(path);
-    return -err->code;
 }
 
 static int shape(struct train *t, struct error *err)
@@ -112,8 +90,7 @@ static int find_checkpoint(struct train *t, char **path, struct checkpoint_meta 
 static int open_data(struct train *t, struct error *err)
 {
     const struct train_options *o = t->options;
-    bool synthetic = !strcmp(o->data_source, "synthetic");
-    char *path = synthetic ? NULL : o->data ? mem_strdup(o->data) : below_base_dir("base_data");
+    char *path = data_path(o->data_source, o->data);
     struct data_config config = {
         .source = o->data_source,
         .path = path,
@@ -144,39 +121,19 @@ static int data_init(struct train *t, char **checkpoint, struct checkpoint_meta 
     struct events *events = t->run->events;
     if (events_phase_begin(events, PHASE_DATA_INIT, err))
         return -err->code;
-    if (!open_tokenizer(t, err) && !shape(t, err) && !find_checkpoint(t, checkpoint, meta, err))
+    if (!data_tokenizer_open(t->options->data_source, t->options->tokenizer, &t->tokenizer, err) &&
+        !shape(t, err) && !find_checkpoint(t, checkpoint, meta, err))
         open_data(t, err);
     if (agree(t->run->comm, "opening the data", err))
         return -err->code;
     return events_phase_end(events, PHASE_DATA_INIT, err);
 }
 
-/* What this rank, or all of this node where they share the memory, take with micro-batches of B
- * rows. */
-static int64_t needed_bytes(const struct train *t, const struct device_memory *memory, int64_t B)
-{
-    int64_t rank = model_bytes(t->run->device, &t->config, B, t->T) +
-                   optimizer_bytes(&t->config, comm_world(t->run->comm));
-    return memory->own ? rank : t->run->comm_config.local_world * rank;
-}
-
 int train_check_memory(const struct train *t, const struct device_memory *memory, struct error *err)
 {
-    int ranks = memory->own ? 1 : t->run->comm_config.local_world;
-    int64_t needed = needed_bytes(t, memory, t->B);
-    if (memory->available_bytes < 0 || needed <= memory->available_bytes)
-        return 0;
-    char who[48] = "a rank needs", need[32], left[32];
-    if (!memory->own)
-        snprintf(who, sizeof who, "%d rank%s on this node need", ranks, ranks == 1 ? "" : "s");
-    error_set(err, NANOCHAT_EXIT_OOM, "%s %s with device batch size %" PRId64 ", %s are left (%s)",
-              who, num_format_size(need, sizeof need, (double)needed), t->B,
-              num_format_size(left, sizeof left, (double)memory->available_bytes), memory->limit);
-    for (int64_t B = t->B / 2; B > 0; B /= 2)
-        if (needed_bytes(t, memory, B) <= memory->available_bytes)
-            return error_hint(err, "a device batch size of %" PRId64 " would fit", B);
-    return error_hint(err, "take a smaller model, vocabulary or sequence length%s",
-                      memory->own ? "" : ", or fewer ranks");
+    return model_check_memory(t->run->device, &t->config, t->B, t->T, memory,
+                              t->run->comm_config.local_world,
+                              optimizer_bytes(&t->config, comm_world(t->run->comm)), err);
 }
 
 /* Foreseen for all ranks of this node, before any of them takes its part. */
