@@ -1,7 +1,9 @@
 /* No allocation inside a step: every allocating function is counted while steps run.
  *
- * The linked BLAS takes part: OpenBLAS and BLIS get their packing buffers in the first products of
- * a thread and keep them, so the counting starts after the first steps. */
+ * The linked BLAS is counted apart. It keeps a pool of packing buffers that grows when more
+ * products run at one moment than ever before, which on a busy machine may first happen in any
+ * step; so it must come to rest, while our own code must be at rest from the third step on. BLIS
+ * never comes to rest: it takes a little of the heap in each product. */
 #include "workload/model.h"
 #include "workload/optimizer.h"
 
@@ -24,7 +26,7 @@
 
 static atomic_long allocations, by_blas;
 static atomic_bool counting;
-static bool linked_blis;
+static char last_caller[256]; /* the library and function that allocated last */
 
 #if COUNTING
 #define EXPORT __attribute__((visibility("default")))
@@ -35,9 +37,17 @@ extern void *__libc_memalign(size_t align, size_t n);
 
 static bool from_blas(void *caller)
 {
+    static const char *const libraries[] = {"blas", "blis", "libgomp"};
     Dl_info info;
-    return linked_blis && dladdr(caller, &info) && info.dli_fname &&
-           (strstr(info.dli_fname, "libblis") || strstr(info.dli_fname, "libgomp"));
+    if (!dladdr(caller, &info) || !info.dli_fname)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/'), *file = slash ? slash : info.dli_fname;
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        if (strstr(file, libraries[i]))
+            return true;
+    snprintf(last_caller, sizeof last_caller, "%s (%s)", info.dli_fname,
+             info.dli_sname ? info.dli_sname : "?");
+    return false;
 }
 
 static void note_from(void *caller)
@@ -108,6 +118,42 @@ static void one_step(struct model *m, struct optimizer *o, const int32_t *tokens
     CU_ASSERT_EQUAL(rc, 0);
 }
 
+/* Steps with and without gradient; how often our code allocated. */
+static long five_steps(struct model *m, struct optimizer *o, const int32_t *tokens)
+{
+    for (int i = 0; i < 5; i++)
+        one_step(m, o, tokens, true);
+    one_step(m, o, tokens, false);
+    return atomic_exchange(&allocations, 0);
+}
+
+static void count(struct model *m, struct optimizer *o, const int32_t *tokens, bool blas_rests)
+{
+    atomic_store(&counting, true);
+    free(malloc(100));
+    CU_ASSERT_EQUAL(atomic_exchange(&allocations, 0), 1); /* the counter counts */
+    for (int i = 0; i < 2; i++)
+        one_step(m, o, tokens, true);
+    one_step(m, o, tokens, false);
+    const long first = atomic_exchange(&allocations, 0);
+    long later = 0, blas = 0;
+    int rounds = 0;
+    do {
+        atomic_store(&by_blas, 0);
+        later += five_steps(m, o, tokens);
+        blas = atomic_load(&by_blas);
+    } while (++rounds < 20 && blas_rests && blas > 0);
+    atomic_store(&counting, false);
+    printf(
+        "  allocations: %ld in the first two steps, %ld in %d more; by the BLAS in the last five: "
+        "%ld\n",
+        first, later, 5 * rounds, blas);
+    CU_ASSERT_EQUAL(later, 0);
+    if (later)
+        printf("  the last one by %s\n", last_caller);
+    CU_ASSERT_TRUE(!blas_rests || blas == 0);
+}
+
 static void steps_allocate_nothing(void)
 {
     if (!COUNTING) {
@@ -132,23 +178,7 @@ static void steps_allocate_nothing(void)
 
     struct device_info info;
     d->ops->info(d, &info);
-    linked_blis = !strncmp(info.gemm, "blis", 4);
-    atomic_store(&counting, true);
-    free(malloc(100));
-    CU_ASSERT_EQUAL(atomic_exchange(&allocations, 0), 1); /* the counter counts */
-    for (int i = 0; i < 2; i++)
-        one_step(m, o, tokens, true);
-    one_step(m, o, tokens, false);
-    long first = atomic_exchange(&allocations, 0);
-    atomic_store(&by_blas, 0);
-    for (int i = 0; i < 5; i++)
-        one_step(m, o, tokens, true);
-    one_step(m, o, tokens, false);
-    long later = atomic_exchange(&allocations, 0);
-    atomic_store(&counting, false);
-    printf("  allocations: %ld in the first two steps, %ld in the next five; BLIS: %ld\n", first,
-           later, atomic_load(&by_blas));
-    CU_ASSERT_EQUAL(later, 0);
+    count(m, o, tokens, strncmp(info.gemm, "blis", 4) != 0);
     optimizer_free(o);
     model_free(m);
     device_close(d);
