@@ -119,6 +119,8 @@ int trial_launch_prepare(struct trial_facts *f, struct error *err);
  * HOME USER LOGNAME LANG LC_ALL TZ, and NANOCHAT_BASE_DIR), OMP_, OPENBLAS_, BLIS_ and
  * MKL_NUM_THREADS, workload.env, runtimes[].env, NCBENCH_TRIAL_ID and NCBENCH_TRIAL_DIR. */
 void trial_environment(const struct trial_facts *f, struct strv *env);
+/* Does the workload name a GPU as its device? */
+bool trial_asks_for_cuda(const struct trial_facts *f);
 /* Until all processes have ended, or a limit or a signal says so (f->end). */
 void trial_wait(struct trial_facts *f, struct collectors *collectors);
 /* Nothing survives. False: something does; it is named in left. */

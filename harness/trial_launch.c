@@ -33,12 +33,9 @@ static void set_all(struct strv *env, const struct strv *assignments)
     }
 }
 
-static bool uses_cuda(const struct strv *argv)
+bool trial_asks_for_cuda(const struct trial_facts *f)
 {
-    for (size_t i = 0; i < argv->count; i++)
-        if (!strcmp(argv->items[i], "--device-type=cuda"))
-            return true;
-    return false;
+    return strv_contains(&f->cell->argv, "--device-type=cuda");
 }
 
 void trial_environment(const struct trial_facts *f, struct strv *env)
@@ -50,7 +47,7 @@ void trial_environment(const struct trial_facts *f, struct strv *env)
     snprintf(threads, sizeof threads, "%lld", (long long)f->cell->threads_per_rank);
     for (size_t i = 0; i < sizeof thread_variables / sizeof *thread_variables; i++)
         strv_env_set(env, thread_variables[i], threads);
-    if (uses_cuda(&f->cell->argv))
+    if (trial_asks_for_cuda(f))
         nccl_log_ask(env, f->dir);
     set_all(env, &f->cell->env);
     set_all(env, &f->spec->env);

@@ -64,6 +64,45 @@ static void put_outcome(const struct trial_facts *f, json_t *r)
     json_put_str(r, "stderr_tail", f->stderr_tail.data);
 }
 
+/* "cuda", "cpu"; NULL: a foreign command that does not tell. */
+static const char *device_of(const struct trial_facts *f)
+{
+    const json_t *config = f->events.count ? f->events.items[0].config : NULL;
+    const char *told = json_read_str(config, "device");
+    if (told)
+        return told;
+    if (trial_asks_for_cuda(f))
+        return "cuda";
+    return f->context->scenario->is_verb ? "cpu" : NULL;
+}
+
+/* How many devices a rank saw listed; 0: no list of them. */
+static int64_t listed_gpus(const struct trial_facts *f)
+{
+    const json_t *env = f->events.count ? f->events.items[0].env : NULL;
+    const char *list = json_read_str(env, "environment.CUDA_VISIBLE_DEVICES");
+    int64_t n = list && *list ? 1 : 0;
+    for (; n && *list; list++)
+        n += *list == ',';
+    return n;
+}
+
+static void put_gpus_per_node(const struct trial_facts *f, json_t *r)
+{
+    const char *device = device_of(f);
+    const int64_t asked = trial_is_step(f) ? f->cell->slurm.gpus_per_node : 0;
+    const int64_t n = asked > 0 ? asked : listed_gpus(f);
+    if (asked > 0 || (n > 0 && device && !strcmp(device, "cuda")))
+        json_put_int(r, "gpus_per_node", n);
+    else if (!device)
+        json_put_null(r, "gpus_per_node", "a foreign command that does not tell its device");
+    else if (!strcmp(device, "cpu"))
+        json_put_null(r, "gpus_per_node", "a workload on the CPU");
+    else
+        json_put_null(r, "gpus_per_node",
+                      "neither launch.slurm.gpus_per_node nor CUDA_VISIBLE_DEVICES says it");
+}
+
 static void put_shape(const struct trial_facts *f, json_t *r)
 {
     char host[256] = "";
@@ -78,7 +117,7 @@ static void put_shape(const struct trial_facts *f, json_t *r)
     json_put_int(r, "nodes", f->cell->nodes);
     json_put_int(r, "ranks_per_node", f->cell->ranks_per_node);
     json_put_int(r, "threads_per_rank", f->cell->threads_per_rank);
-    json_put_null(r, "gpus_per_node", "a workload on the CPU");
+    put_gpus_per_node(f, r);
     json_t *hosts = json_array();
     const struct slurm_allocation *a = f->context->allocation;
     for (int64_t i = 0; a && i < f->cell->nodes && i < (int64_t)a->nodes.count; i++)
@@ -172,7 +211,10 @@ static void put_ranks(const struct trial_facts *f, json_t *r)
         json_put(r, "config", fields_of(f->events.items[0].config));
     else
         json_put_null(r, "config", "the workload wrote no config event");
-    json_put_null(r, "gpu", "a workload on the CPU");
+    const char *device = device_of(f);
+    json_put_null(r, "gpu",
+                  device && !strcmp(device, "cpu") ? "a workload on the CPU"
+                                                   : "ncbench does not sample GPUs");
     if (f->topology)
         json_put(r, "topology", json_incref(f->topology));
     else
