@@ -5,6 +5,8 @@
 #include "harness/plan.h"
 #include "harness/plan_power.h"
 #include "harness/scenario.h"
+#include "harness/session.h"
+#include "harness/trial.h"
 #include "harness/verbs.h"
 
 #include <inttypes.h>
@@ -60,47 +62,61 @@ static void append_command(struct str *out, const struct strv *argv)
     str_append_char(out, '\n');
 }
 
-/* What the runtime would start, with the session's folder left open. */
-static int append_runtime(struct str *out, const struct scenario *s, const struct cell *cell,
-                          size_t arm, struct error *err)
+/* What a trial would have of its session; the names in capitals are not known before. */
+struct plan_session {
+    struct trial_context context;
+    struct slurm_allocation allocation;
+    char *nanochat;
+};
+
+static void session_pretend(struct plan_session *p, const struct scenario *s)
 {
-    const struct runtime_spec *spec = &cell->runtimes[arm];
-    const struct runtime_ops *ops = runtime_find(spec->kind);
-    auto_strv workload = STRV_INIT, argv = STRV_INIT, env = STRV_INIT, wanted = STRV_INIT;
-    if (s->is_verb) { /* nanochat starts the ranks of a node itself */
-        strv_push(&workload, runtime_nanochat_path(spec, "nanochat"));
-        strv_push(&workload, "launch");
-        strv_pushf(&workload, "--nproc-per-node=%" PRId64, cell->ranks_per_node);
-        strv_push(&workload, "--");
-    }
-    strv_extend(&workload, &cell->argv);
-    strv_extend(&wanted, &cell->env);
-    strv_extend(&wanted, &spec->env);
-    struct mounts mounts = {0};
-    for (size_t i = 0; i < spec->mounts.count; i++) {
-        const struct mount *m = &spec->mounts.items[i];
-        mounts_add(&mounts, m->source, m->target, m->read_only);
-    }
-    for (size_t i = 0; i < cell->paths.count; i++)
-        mounts_add(&mounts, cell->paths.items[i], cell->paths.items[i], true);
-    struct runtime_launch launch = {.spec = spec,
-                                    .trial_id = "TRIAL",
-                                    .trial_dir = "/SESSION/trials/TRIAL",
-                                    .session_dir = "/SESSION",
-                                    .argv = &workload,
-                                    .env = &wanted,
-                                    .mounts = &mounts,
-                                    .cwd = "/SESSION/trials/TRIAL"};
-    int rc = ops->argv(&launch, &argv, &env, err);
-    mounts_release(&mounts);
-    str_appendf(out, "  %-16s", spec->name);
+    auto_error struct error ignored = ERROR_INIT;
+    *p = (struct plan_session){.nanochat = session_find_nanochat(NULL, &ignored)};
+    int64_t nodes = 0;
+    for (size_t c = 0; c < s->n_cells; c++)
+        if (s->cells[c].is_slurm && s->cells[c].nodes > nodes)
+            nodes = s->cells[c].nodes;
+    for (int64_t i = 1; i <= nodes; i++)
+        strv_pushf(&p->allocation.nodes, "NODE%" PRId64, i);
+    p->allocation.job_id = mem_strdup("JOB");
+    p->context = (struct trial_context){.scenario = s,
+                                        .session_id = "SESSION",
+                                        .session_dir = "/SESSION",
+                                        .nanochat = p->nanochat ? p->nanochat : "nanochat",
+                                        .launcher = &launcher_local};
+}
+
+static void session_forget(struct plan_session *p)
+{
+    slurm_release(&p->allocation);
+    free(p->nanochat);
+}
+
+/* What would be started: the command that `run` composes, of the first rank where it starts each.
+ */
+static int append_runtime(struct str *out, struct plan_session *p, size_t cell, size_t arm,
+                          struct error *err)
+{
+    const bool is_slurm = p->context.scenario->cells[cell].is_slurm;
+    const struct planned_trial trial = {.id = "TRIAL", .cell = cell, .runtime = arm};
+    struct trial_facts f;
+    p->context.allocation = is_slurm ? &p->allocation : NULL;
+    trial_facts_init(&f, &p->context, &trial, 1, 0);
+    f.dir = mem_strdup("/SESSION/trials/TRIAL");
+    int rc = trial_launch_compose(&f, "PORT", err);
+    str_appendf(out, "  %-16s", f.spec->name);
     if (!rc)
-        append_command(out, &argv);
+        append_command(out, &f.processes[0].argv);
+    if (!rc && f.n_processes > 1)
+        str_appendf(out, "  %-16s # and %zu more, a rank each\n", "", f.n_processes - 1);
+    trial_facts_release(&f);
     return rc;
 }
 
-static int append_cells(struct str *out, const struct scenario *s, struct error *err)
+static int append_cells(struct str *out, struct plan_session *session, struct error *err)
 {
+    const struct scenario *s = session->context.scenario;
     for (size_t c = 0; c < s->n_cells; c++) {
         const struct cell *cell = &s->cells[c];
         auto_str values = STR_INIT;
@@ -110,7 +126,7 @@ static int append_cells(struct str *out, const struct scenario *s, struct error 
                     cell->id, values.data, cell->nodes, cell->nodes == 1 ? "" : "s",
                     cell->ranks_per_node, cell->threads_per_rank);
         for (size_t arm = 0; arm < s->n_runtimes; arm++)
-            if (append_runtime(out, s, cell, arm, err))
+            if (append_runtime(out, session, c, arm, err))
                 return -err->code;
     }
     return 0;
@@ -140,7 +156,10 @@ static int print_plan(const struct scenario *s, const struct plan_options *o, st
     if (o->json) {
         plan_write(s, &plan, &out);
     } else {
-        rc = append_cells(&out, s, err);
+        struct plan_session session;
+        session_pretend(&session, s);
+        rc = append_cells(&out, &session, err);
+        session_forget(&session);
         str_appendf(&out, "\ntrial  block    runtimes, in order\n");
         append_blocks(&out, s, &plan);
         str_appendf(&out,

@@ -73,6 +73,9 @@ int session_prepare(struct session *s, struct error *err);
 void session_cleanup(struct session *s);
 /* The allocation that trials are steps of, where the scenario says so. */
 int session_find_allocation(struct session *s, struct error *err);
+/* The program on this host: the given one (4: it is not there), else the one beside ncbench or on
+ * PATH; NULL: none. Caller frees. */
+char *session_find_nanochat(const char *given, struct error *err);
 /* Find nanochat and the checksum of what will run. */
 int session_find_workload(struct session *s, const char *given, struct error *err);
 /* Writes session.json. state: "running", "complete", "incomplete", "cancelled", "failed". */

@@ -25,7 +25,7 @@ static char *beside_ncbench(const char *name)
     return NULL;
 }
 
-static char *find_nanochat(const char *given, struct error *err)
+char *session_find_nanochat(const char *given, struct error *err)
 {
     if (given) {
         char *path = fs_realpath(given);
@@ -43,7 +43,7 @@ int session_find_workload(struct session *s, const char *given, struct error *er
 {
     s->workload_sha256[0] = '\0';
     if (s->scenario.is_verb || given)
-        s->nanochat = find_nanochat(given, err);
+        s->nanochat = session_find_nanochat(given, err);
     if (err->code)
         return -err->code;
     auto_free char *program = NULL;

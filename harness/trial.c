@@ -13,8 +13,8 @@
 
 #define STDERR_TAIL_BYTES 4096
 
-static void facts_init(struct trial_facts *f, const struct trial_context *context,
-                       const struct planned_trial *planned, int64_t attempt, int64_t seq)
+void trial_facts_init(struct trial_facts *f, const struct trial_context *context,
+                      const struct planned_trial *planned, int64_t attempt, int64_t seq)
 {
     const struct scenario *s = context->scenario;
     *f = (struct trial_facts){
@@ -55,13 +55,13 @@ static void processes_free(struct trial_facts *f)
         strv_release(&p->env);
         free(p->stdout_path);
         free(p->stderr_path);
-        str_release(&p->trial_id);
+        free(p->trial_id);
     }
     free(f->processes);
     free(f->children);
 }
 
-static void facts_release(struct trial_facts *f)
+void trial_facts_release(struct trial_facts *f)
 {
     processes_free(f);
     free(f->id);
@@ -148,6 +148,7 @@ static int run_real(struct trial_facts *f, struct error *err)
 {
     struct collectors collectors;
     auto_str left = STR_INIT;
+    f->dir = mem_printf("%s/trials/%s", f->context->session_dir, f->id);
     if (trial_launch_prepare(f, err))
         return -err->code;
     f->origin_s = clock_mono_s();
@@ -176,13 +177,13 @@ int trial_run(const struct trial_context *context, const struct planned_trial *p
               int64_t attempt, int64_t seq, json_t **record, struct error *err)
 {
     struct trial_facts f;
-    facts_init(&f, context, planned, attempt, seq);
+    trial_facts_init(&f, context, planned, attempt, seq);
     *record = NULL;
     bool fake = f.ops->flags & RUNTIME_FAKE;
     if ((fake ? trial_fake(&f, err) : run_real(&f, err)) == 0) {
         trial_judge(&f);
         *record = trial_record_make(&f);
     }
-    facts_release(&f);
+    trial_facts_release(&f);
     return err->code ? -err->code : 0;
 }

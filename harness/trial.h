@@ -55,7 +55,7 @@ struct trial_process {
     struct strv workload_env; /* what the program must see */
     struct strv argv, env;    /* of what is started: the runtime's client */
     char *stdout_path, *stderr_path;
-    struct str trial_id; /* of the container: the trial's, and the rank's where there are several */
+    char *trial_id; /* of the container: the trial's, and the rank's where there are several */
     struct runtime_launch launch;
 };
 
@@ -113,7 +113,17 @@ int trial_run(const struct trial_context *context, const struct planned_trial *p
               int64_t attempt, int64_t seq, json_t **record, struct error *err);
 
 /* ---- the steps, for the trial_*.c files and their tests -------------------------------------- */
-/* Directory, workload argv, environment, mounts, one struct trial_process a process. */
+void trial_facts_init(struct trial_facts *f, const struct trial_context *context,
+                      const struct planned_trial *planned, int64_t attempt, int64_t seq);
+void trial_facts_release(struct trial_facts *f);
+/* How many processes the harness starts for a trial, each with an id (of its container) made from
+ * the trial's; caller frees. */
+int64_t trial_process_count(const struct scenario *s, const struct cell *cell);
+char *trial_process_id(const char *unique_id, int64_t process, int64_t of);
+/* Workload argv, environment, mounts, one struct trial_process a process, for f->dir. Nothing is
+ * started or written. port: where the ranks of a foreign command meet. */
+int trial_launch_compose(struct trial_facts *f, const char *port, struct error *err);
+/* The directory f->dir, made anew, a free port, all of the above, and launch.json. */
 int trial_launch_prepare(struct trial_facts *f, struct error *err);
 /* The environment that every arm gets, in this order: the allow-listed variables of the host (PATH
  * HOME USER LOGNAME LANG LC_ALL TZ, and NANOCHAT_BASE_DIR), OMP_, OPENBLAS_, BLIS_ and

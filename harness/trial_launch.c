@@ -154,7 +154,7 @@ static int free_port(void)
 }
 
 /* A foreign command is started once a rank, with torchrun's variables. */
-static void rank_environment(struct strv *env, int64_t rank, int64_t ranks, int port)
+static void rank_environment(struct strv *env, int64_t rank, int64_t ranks, const char *port)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)rank);
@@ -164,18 +164,25 @@ static void rank_environment(struct strv *env, int64_t rank, int64_t ranks, int 
     strv_env_set(env, ENV_WORLD_SIZE, text);
     strv_env_set(env, ENV_LOCAL_WORLD_SIZE, text);
     strv_env_set(env, ENV_MASTER_ADDR, "127.0.0.1");
-    snprintf(text, sizeof text, "%d", port);
-    strv_env_set(env, ENV_MASTER_PORT, text);
+    strv_env_set(env, ENV_MASTER_PORT, port);
 }
 
-static void process_prepare(struct trial_facts *f, size_t i, int port)
+int64_t trial_process_count(const struct scenario *s, const struct cell *cell)
+{
+    /* A step is one srun, whatever it starts; a verb starts its ranks itself. */
+    return s->is_verb || cell->is_slurm ? 1 : cell->nodes * cell->ranks_per_node;
+}
+
+char *trial_process_id(const char *unique_id, int64_t process, int64_t of)
+{
+    return of > 1 ? mem_printf("%s.r%lld", unique_id, (long long)process) : mem_strdup(unique_id);
+}
+
+static void process_prepare(struct trial_facts *f, size_t i, const char *port)
 {
     struct trial_process *p = &f->processes[i];
     bool verb = f->context->scenario->is_verb;
-    p->trial_id = (struct str)STR_INIT;
-    str_append(&p->trial_id, f->unique_id);
-    if (f->n_processes > 1)
-        str_appendf(&p->trial_id, ".r%zu", i);
+    p->trial_id = trial_process_id(f->unique_id, (int64_t)i, (int64_t)f->n_processes);
     strv_extend(&p->workload_env, &f->env);
     if (trial_is_step(f) && f->ops->flags & RUNTIME_ENV_NAMES)
         trial_step_names(&p->workload_env);
@@ -190,7 +197,7 @@ static void process_prepare(struct trial_facts *f, size_t i, int port)
     }
     p->launch = (struct runtime_launch){
         .spec = f->spec,
-        .trial_id = p->trial_id.data,
+        .trial_id = p->trial_id,
         .trial_dir = f->dir,
         .session_dir = f->context->session_dir,
         .argv = &f->workload,
@@ -258,13 +265,8 @@ static int process_argv(struct trial_process *p, struct trial_facts *f, struct e
     return 0;
 }
 
-int trial_launch_prepare(struct trial_facts *f, struct error *err)
+int trial_launch_compose(struct trial_facts *f, const char *port, struct error *err)
 {
-    f->dir = mem_printf("%s/trials/%s", f->context->session_dir, f->id);
-    /* Another attempt of a killed session may have left one. */
-    if (fs_remove_tree(f->dir, NCBENCH_EXIT_RESULTS, err) ||
-        fs_mkdir_p(f->dir, NCBENCH_EXIT_RESULTS, err))
-        return -err->code;
     if (f->context->scenario->is_verb) {
         if (verb_argv(f, err))
             return -err->code;
@@ -273,15 +275,27 @@ int trial_launch_prepare(struct trial_facts *f, struct error *err)
     }
     trial_environment(f, &f->env);
     collect_mounts(f);
-    const bool one = f->context->scenario->is_verb || trial_is_step(f);
-    f->n_processes = one ? 1 : (size_t)f->ranks;
+    f->n_processes = (size_t)trial_process_count(f->context->scenario, f->cell);
     f->processes = mem_zalloc(f->n_processes, sizeof *f->processes);
     f->children = mem_zalloc(f->n_processes, sizeof *f->children);
-    int port = one ? 0 : free_port();
     for (size_t i = 0; i < f->n_processes; i++) {
         process_prepare(f, i, port);
         if (process_argv(&f->processes[i], f, err))
             return error_wrap(err, "trial %s", f->id);
     }
+    return 0;
+}
+
+int trial_launch_prepare(struct trial_facts *f, struct error *err)
+{
+    char port[24] = "0";
+    /* Another attempt of a killed session may have left one. */
+    if (fs_remove_tree(f->dir, NCBENCH_EXIT_RESULTS, err) ||
+        fs_mkdir_p(f->dir, NCBENCH_EXIT_RESULTS, err))
+        return -err->code;
+    if (!f->context->scenario->is_verb && !trial_is_step(f))
+        snprintf(port, sizeof port, "%d", free_port());
+    if (trial_launch_compose(f, port, err))
+        return -err->code;
     return write_launch(f, err);
 }

@@ -105,6 +105,40 @@ equal 'a workload on a GPU is none on the CPU, even where it fails' "$(cat "$T"/
         and (.gpus_per_node != null or (.gpus_per_node_why | length > 0)))')" true
 check_rc 4 'a nanochat that is not there' ncbench run "$T/verb.yaml" --out "$R" --nanochat "$T/none" --progress none
 
+# ---- plan prints what run executes -----------------------------------------------------------------
+mkdir "$T/shim"
+cp tests/shims/podman "$T/shim/podman"
+nano=$(command -v nanochat)
+hash='s/-[0-9a-f]\{8\} --pull/-HASH --pull/' # of the id, at the end of a container's name
+# planned FILE: every command of the plan, without its runtime's name; ran: those of the session, its names taken out
+planned() { PATH=$T/shim:$PATH ncbench plan "$T/$1.yaml" --blocks 1 | sed -n 's/^  [a-z][a-z]* *\([^ #]\)/\1/p' | sed "$hash"; }
+ran() {
+    jq -r '.processes[0] | @sh' "$S"/trials/*/launch.json | sed -E "s/'([^' ]*)'/\1/g
+        s#$S/trials/[^/ ,]*#/SESSION/trials/TRIAL#g; s#${S##*/}\\.c00\\.b00\\.[a-z]+#SESSION.TRIAL#g
+        s#$S#/SESSION#g; s/MASTER_PORT=[0-9]+/MASTER_PORT=PORT/" | sed "$hash"
+}
+sed -e 's/^name:.*/name: shown/' -e 's/bind: none/bind: cores, threads_per_rank: 1/' "$T/verb.yaml" >"$T/shown.yaml"
+cat >>"$T/shown.yaml" <<END
+measure: {topology: true, counters: ['rusage::MINOR-FAULTS']}
+END
+sed -i -e "s#^runtimes:.*#runtimes: [{name: bare, kind: bare}, {name: other, kind: podman, image: localhost/x, nanochat: $nano, mounts: ['$T:$T:ro']}]#" \
+    -e "s#^workload:#&\\n  env: {WORD: 'one two'}#" "$T/shown.yaml"
+PATH=$T/shim:$PATH ncbench run "$T/shown.yaml" --out "$R" --progress none --blocks 1 >"$OUT" 2>"$ERR"
+S=$(tail -n 1 "$OUT")
+equal 'two commands were started' "$(ran | wc -l)" 2
+equal 'and the plan has both as they are' "$(planned shown | sed "s/'//g" | sort)" "$(ran | sed "s/'//g" | sort)"
+match 'with their binding' 'launch --nproc-per-node=2 --bind=cores' <(planned shown)
+match 'and their variables' '(WORD=one two|NANOCHAT_COUNTERS=)' <(planned shown)
+scenario shownforeign "$PAYLOAD, exit, '0'" 'launch: {ranks_per_node: 2}' \
+    "runtimes: [{name: bare, kind: bare}, {name: other, kind: podman, image: localhost/x}]"
+PATH=$T/shim:$PATH ncbench run "$T/shownforeign.yaml" --out "$R" --progress none --blocks 1 >"$OUT" 2>"$ERR"
+S=$(tail -n 1 "$OUT")
+equal 'of a foreign command its first rank' "$(planned shownforeign | sort)" "$(ran | sort)"
+match 'and the number of others' '# and 1 more, a rank each' <(ncbench plan "$T/shownforeign.yaml")
+sed -i 's/^launch:.*/launch: {scheduler: slurm, nodes: 2}/' "$T/shownforeign.yaml"
+match 'of a step srun and its options' 'bare +srun --jobid=JOB .*--nodelist=NODE1,NODE2 .*payload exit 0' \
+    <(ncbench plan "$T/shownforeign.yaml")
+
 # ---- options ---------------------------------------------------------------------------------------
 scenario matrix "$PAYLOAD, exit, '0'" 'matrix: {size: [1, 2], word: [left, right]}' \
     'runtimes: [{name: bare, kind: bare}, {name: other, kind: bare}]'
