@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "harness/reaper.h"
 #include "harness/session.h"
+#include "harness/trial.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,8 @@ static int stop_one(struct session *s, const struct planned_trial *t, const char
     if (!ops || !ops->stop)
         return 0;
     auto_free char *dir = mem_printf("%s/trials/%s", s->dir, name);
-    auto_free char *id = of > 1 ? mem_printf("%s.%s.r%lld", s->id, name, (long long)process)
-                                : mem_printf("%s.%s", s->id, name);
+    auto_free char *unique_id = mem_printf("%s.%s", s->id, name);
+    auto_free char *id = trial_process_id(unique_id, process, of);
     struct strv none = STRV_INIT;
     struct mounts mounts = {0};
     struct runtime_launch launch = {.spec = spec,
@@ -62,8 +63,7 @@ static int stop_unrecorded(struct session *s, const char *name, struct error *er
     const struct planned_trial *t = planned(s, name);
     if (!t || has_record(s, name))
         return 0;
-    const struct cell *cell = &s->scenario.cells[t->cell];
-    int64_t n = s->scenario.is_verb ? 1 : cell->nodes * cell->ranks_per_node;
+    const int64_t n = trial_process_count(&s->scenario, &s->scenario.cells[t->cell]);
     for (int64_t i = 0; i < n; i++)
         if (stop_one(s, t, name, i, n, err))
             return error_wrap(err, "what trial %s left behind", name);

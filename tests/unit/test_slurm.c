@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "harness/job_script.h"
+#include "harness/trial.h"
 #include "tests/unit/unit.h"
 
 #include <signal.h>
@@ -136,5 +137,22 @@ static void quoting(void)
     CU_ASSERT_STR(out.data, "plain-1/x.y '' 'it'\\''s $HOME `x`'");
 }
 
+/* What a killed session left is looked for under the ids that its containers were given. */
+static void processes(void)
+{
+    struct scenario s = {.is_verb = true};
+    struct cell cell = {.nodes = 2, .ranks_per_node = 3};
+    CU_ASSERT_EQUAL(trial_process_count(&s, &cell), 1);
+    s.is_verb = false;
+    CU_ASSERT_EQUAL(trial_process_count(&s, &cell), 6);
+    cell.is_slurm = true; /* one srun */
+    CU_ASSERT_EQUAL(trial_process_count(&s, &cell), 1);
+    auto_free char *only = trial_process_id("s.c00", 0, 1);
+    auto_free char *second = trial_process_id("s.c00", 1, 6);
+    CU_ASSERT_STR(only, "s.c00");
+    CU_ASSERT_STR(second, "s.c00.r1");
+}
+
 UNIT_MAIN({"times and CPUs as Slurm writes them", times}, {"the command line of a step", step},
-          {"what srun says", words}, {"words of a shell", quoting})
+          {"what srun says", words}, {"words of a shell", quoting},
+          {"processes of a trial and their ids", processes})
