@@ -41,11 +41,7 @@ static void order_block(const struct scenario *s, uint64_t cell, int64_t block, 
         return;
     struct stats_rng rng;
     stats_rng_seed(&rng, mix(mix(s->sampling.seed, cell), (uint64_t)block));
-    for (size_t i = n; i > 1; i--) {
-        size_t k = stats_rng_below(&rng, i), last = order[i - 1];
-        order[i - 1] = order[k];
-        order[k] = last;
-    }
+    stats_rng_shuffle(&rng, order, n);
 }
 
 void plan_trial_id(const struct scenario *s, size_t cell, int64_t block, size_t runtime,

@@ -75,11 +75,7 @@ static int run_block(struct simulation *s, uint64_t seed, struct stats_rng *rng,
                      struct error *err)
 {
     size_t order[ARMS_MAX] = {0, 1, 2}, n = s->study.n_arms, from = s->records.count;
-    for (size_t i = n; i > 1; i--) {
-        size_t k = stats_rng_below(rng, i), last = order[i - 1];
-        order[i - 1] = order[k];
-        order[k] = last;
-    }
+    stats_rng_shuffle(rng, order, n);
     for (size_t i = 0; i < n; i++)
         if (run_trial(s, seed, order[i], block, err))
             return -err->code;
@@ -87,17 +83,11 @@ static int run_block(struct simulation *s, uint64_t seed, struct stats_rng *rng,
     return 0;
 }
 
-/* Would this look end the cell? */
 static bool look(const struct simulation *s)
 {
     struct blocks b;
-    struct comparison c;
-    if (s->study.stop == STOP_NEVER)
-        return false;
     blocks_make(&s->study, &s->records, 0, &b);
-    comparison_make(&s->study, &b, 0, 0, 1, s->study.primary, -1, &c);
-    bool stop = comparison_decided(&s->study, &c);
-    comparison_release(&c);
+    bool stop = verdict_look(&s->study, &b, 0);
     blocks_release(&b);
     return stop;
 }
@@ -112,11 +102,8 @@ static int run_blocks(struct simulation *s, uint64_t seed, int64_t *blocks, stru
          block++) {
         if (run_block(s, seed, &rng, block, err))
             return -err->code;
-        bool at_look = false;
-        for (size_t i = 0; i + 1 < study->n_looks; i++)
-            at_look |= study->looks[i] == block;
         *blocks = block;
-        if (at_look && look(s))
+        if (block > 0 && look(s))
             break;
     }
     return 0;

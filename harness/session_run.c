@@ -207,23 +207,18 @@ static void derive_block(struct run *r, size_t from)
     }
 }
 
-static int look(struct run *r, size_t cell, struct error *err)
+static void look(struct run *r, size_t cell)
 {
     struct blocks blocks = {0};
-    if (r->s->scenario.n_runtimes < 2 || r->s->scenario.sampling.stop == STOP_NEVER)
-        return 0;
+    if (r->study.n_arms < 2 || r->study.stop == STOP_NEVER)
+        return;
     blocks_make(&r->study, &r->s->records, cell, &blocks);
-    int64_t complete = (int64_t)blocks.complete;
-    blocks_release(&blocks);
-    bool stop = false;
-    if (verdict_look(&r->s->scenario, &r->s->records, cell, complete, &stop, err))
-        return -err->code;
-    if (stop && !r->stopped[cell]) {
+    if (!r->stopped[cell] && verdict_look(&r->study, &blocks, cell)) {
         r->stopped[cell] = true;
-        progress_say(&r->progress, "        %s: done after %lld blocks",
-                     r->s->scenario.cells[cell].id, (long long)complete);
+        progress_say(&r->progress, "        %s: done after %zu blocks",
+                     r->s->scenario.cells[cell].id, blocks.complete);
     }
-    return 0;
+    blocks_release(&blocks);
 }
 
 static int run_block(struct run *r, struct span b, struct error *err)
@@ -234,8 +229,9 @@ static int run_block(struct run *r, struct span b, struct error *err)
         if (run_trial(r, &r->s->plan.trials[b.first + i], attempt, err))
             return -err->code;
     derive_block(r, from);
-    return r->s->plan.trials[b.first].warmup_block ? 0
-                                                   : look(r, r->s->plan.trials[b.first].cell, err);
+    if (!r->s->plan.trials[b.first].warmup_block)
+        look(r, r->s->plan.trials[b.first].cell);
+    return 0;
 }
 
 /* ---- the plan -----------------------------------------------------------------------------------
@@ -335,12 +331,10 @@ static bool all_complete(const struct run *r)
 }
 
 /* A resumed session may have decided cells already. */
-static int look_back(struct run *r, struct error *err)
+static void look_back(struct run *r)
 {
     for (size_t c = 0; r->s->resumed && c < r->s->scenario.n_cells; c++)
-        if (look(r, c, err))
-            return -err->code;
-    return 0;
+        look(r, c);
 }
 
 /* ---- begin and end ------------------------------------------------------------------------------
@@ -461,7 +455,8 @@ int session_run(struct session *s, const struct session_options *o, int *exit_co
     if (reaper_init(err))
         return -err->code;
     run_init(&r, s, o);
-    if (look_back(&r, err) == 0 && run_plan(&r, err) == 0)
+    look_back(&r);
+    if (run_plan(&r, err) == 0)
         run_repeats(&r, err);
     session_cleanup(s);
     finish(&r, exit_code, err);

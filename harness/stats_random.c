@@ -59,6 +59,15 @@ size_t stats_rng_below(struct stats_rng *rng, size_t n)
     return (size_t)(x % n);
 }
 
+void stats_rng_shuffle(struct stats_rng *rng, size_t *items, size_t n)
+{
+    for (size_t i = n; i > 1; i--) {
+        size_t k = stats_rng_below(rng, i), last = items[i - 1];
+        items[i - 1] = items[k];
+        items[k] = last;
+    }
+}
+
 void stats_ar1(struct stats_rng *rng, double rho, double sd, double *out, size_t n)
 {
     double innovation = sd * sqrt(1 - rho * rho);

@@ -17,6 +17,8 @@ uint64_t stats_rng_next(struct stats_rng *rng);
 double stats_rng_uniform(struct stats_rng *rng);         /* [0, 1) */
 double stats_rng_normal(struct stats_rng *rng);          /* mean 0, sd 1 */
 size_t stats_rng_below(struct stats_rng *rng, size_t n); /* 0 … n - 1, unbiased */
+/* Every order of the n items is equally likely. */
+void stats_rng_shuffle(struct stats_rng *rng, size_t *items, size_t n);
 
 /* First-order autoregressive noise with stationary standard deviation sd: x_t = rho x_(t-1) + e.
  * Fills out[0…n-1]; |rho| < 1. */

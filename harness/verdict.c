@@ -387,40 +387,28 @@ static bool is_slower(enum verdict_kind v)
 }
 
 /* Is every arm decided, and the slowed one, where there is one, found slower? */
-static bool all_decided(const struct study *s, const struct records *r, size_t cell)
+static bool all_decided(const struct study *s, const struct blocks *b, size_t cell)
 {
-    struct blocks b;
-    blocks_make(s, r, cell, &b);
     bool only_control = s->n_arms == 2 && s->control >= 0;
     bool all = s->n_arms > 1;
     for (size_t arm = 0; all && arm < s->n_arms; arm++) {
         if (arm == s->baseline || ((int)arm == s->control && !only_control))
             continue;
         struct comparison c;
-        comparison_make(s, &b, cell, s->baseline, arm, s->primary, -1, &c);
+        comparison_make(s, b, cell, s->baseline, arm, s->primary, -1, &c);
         all = (int)arm == s->handicap ? is_slower(c.verdict) : comparison_decided(s, &c);
         comparison_release(&c);
     }
-    blocks_release(&b);
     return all;
 }
 
-int verdict_look(const struct scenario *s, const struct records *r, size_t cell,
-                 int64_t analysed_blocks, bool *stop, struct error *err)
+bool verdict_look(const struct study *s, const struct blocks *b, size_t cell)
 {
-    size_t n_looks = s->sampling.n_looks;
-    *stop = false;
-    if (cell >= s->n_cells)
-        return error_set(err, NCBENCH_EXIT_BUG, "cell %zu of %zu", cell, s->n_cells);
+    const int64_t complete = (int64_t)b->complete;
+    if (s->n_looks > 0 && complete >= s->looks[s->n_looks - 1])
+        return true;
     bool at_look = false;
-    for (size_t i = 0; i < n_looks; i++)
-        at_look |= s->sampling.looks[i] == analysed_blocks;
-    *stop = n_looks > 0 && analysed_blocks >= s->sampling.looks[n_looks - 1];
-    if (*stop || !at_look || s->sampling.stop == STOP_NEVER)
-        return 0;
-    struct study study;
-    study_from_scenario(s, &study);
-    *stop = all_decided(&study, r, cell);
-    study_release(&study);
-    return 0;
+    for (size_t i = 0; i < s->n_looks; i++)
+        at_look |= s->looks[i] == complete;
+    return at_look && s->stop != STOP_NEVER && all_decided(s, b, cell);
 }

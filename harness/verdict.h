@@ -85,12 +85,11 @@ void verdict_put_margin(struct str *out, const struct comparison *c); /* "±5 %"
 /* Would `stop: decided` (or precision, as the study says) end the cell on this comparison? */
 bool comparison_decided(const struct study *s, const struct comparison *c);
 
-/* Called by the run loop when a cell has so many analysed blocks. *stop: the cell is finished: it
- * has reached its last look, or it is at a look and its verdict allows to stop (`stop: decided`:
- * every arm but the control is equivalent or wholly beyond the margin; `stop: precision`: at least
- * 10 blocks and every interval's half-width is below half of the margin). Comparability is not
- * asked. Between looks nothing is computed. */
-int verdict_look(const struct scenario *s, const struct records *r, size_t cell,
-                 int64_t analysed_blocks, bool *stop, struct error *err);
+/* Is the cell finished with these blocks? It is when so many of them count as its last look asks
+ * for, or it is at a look and its verdict allows to stop (`stop: decided`: every arm but the
+ * control is equivalent or wholly beyond the margin; `stop: precision`: at least 10 blocks and
+ * every interval's half-width is below half of the margin). Comparability is not asked. Between
+ * looks nothing is computed. */
+bool verdict_look(const struct study *s, const struct blocks *b, size_t cell);
 
 #endif

@@ -330,6 +330,15 @@ static void generator(void)
         CU_ASSERT_FATAL(stats_rng_below(&rng, 3) < 3);
     }
     CU_ASSERT_NEAR(sum / N, .5, .01);
+    int orders[64] = {0}; /* each of the six as often */
+    for (int i = 0; i < N; i++) {
+        size_t order[3] = {0, 1, 2};
+        stats_rng_shuffle(&rng, order, 3);
+        CU_ASSERT_FATAL((1u << order[0] | 1u << order[1] | 1u << order[2]) == 7);
+        orders[order[0] * 16 + order[1] * 4 + order[2]]++;
+    }
+    for (int i = 0; i < 64; i++)
+        CU_ASSERT(!orders[i] || fabs(orders[i] - N / 6.) < 250);
     for (int i = 0; i < N; i++)
         x[i] = stats_rng_normal(&rng);
     CU_ASSERT_NEAR(stats_mean(x, N), 0, .03);

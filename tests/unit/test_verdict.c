@@ -360,11 +360,16 @@ static void small_scenario(struct small *out)
     out->s.margins = &out->margin;
 }
 
-static bool look(const struct small *f, const struct records *r, int64_t n)
+static bool look(const struct small *f, const struct records *r, size_t n)
 {
-    auto_error struct error err = ERROR_INIT;
-    bool stop = true;
-    CU_ASSERT_EQUAL(verdict_look(&f->s, r, 0, n, &stop, &err), 0);
+    struct study s;
+    struct blocks b;
+    study_from_scenario(&f->s, &s);
+    blocks_make(&s, r, 0, &b);
+    b.complete = n;
+    bool stop = verdict_look(&s, &b, 0);
+    blocks_release(&b);
+    study_release(&s);
     return stop;
 }
 
