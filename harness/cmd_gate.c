@@ -2,6 +2,7 @@
 #include "common/cleanup.h"
 #include "harness/gate.h"
 #include "harness/output.h"
+#include "harness/session_data.h"
 #include "harness/verbs.h"
 
 struct gate_options {
@@ -19,7 +20,14 @@ const struct option_spec gate_options[] = {
 static int gate(const struct gate_options *o, const char *path, struct error *err)
 {
     auto_str text = STR_INIT;
-    int rc = gate_session(path, o->json, &text, err);
+    struct session_data session;
+    struct analysis a;
+    if (session_data_load(path, &session, err))
+        return err->code;
+    analysis_make(&session.study, &session.view.records, NULL, &a);
+    int rc = gates_run(&a, o->json, &text, err);
+    analysis_release(&a);
+    session_data_release(&session);
     if (!err->code && output_write(o->output, &text, err))
         rc = err->code;
     return rc;

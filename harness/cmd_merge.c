@@ -25,8 +25,16 @@ static int merge(const struct merge_options *o, const struct strv *paths, struct
     if (session_merge(paths, o->output, o->differ, &made, err))
         return err->code;
     auto_free char *dir = made;
-    int rc = session_tell_verdicts(dir, err) ? err->code : 0;
-    if (rc == 0 && (printf("%s\n", dir) < 0 || fflush(stdout)))
+    struct session_data session;
+    struct analysis a;
+    if (session_data_load(dir, &session, err))
+        return err->code;
+    analysis_make(&session.study, &session.view.records, NULL, &a);
+    session_tell_verdicts(&a);
+    analysis_release(&a);
+    session_data_release(&session);
+    int rc = 0;
+    if (printf("%s\n", dir) < 0 || fflush(stdout))
         rc = -error_set(err, NCBENCH_EXIT_RESULTS, "cannot write to standard output");
     return rc;
 }

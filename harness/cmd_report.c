@@ -24,13 +24,13 @@ const struct option_spec report_options[] = {
 
 static int write_one(const struct report_options *o, const struct session_data *session,
                      const struct analysis *a, const struct reporter_ops *reporter,
-                     struct error *err)
+                     const struct report_figures *figures, struct error *err)
 {
     auto_str text = STR_INIT;
     auto_free char *path = o->output
                                ? mem_strdup(o->output)
                                : mem_printf("%s/report%s", session->view.dir, reporter->extension);
-    report_render(session, a, reporter, !o->output, &text);
+    report_render(session, a, reporter, figures, &text);
     if (output_write(path, &text, err))
         return -err->code;
     if (strcmp(path, "-") != 0)
@@ -50,10 +50,13 @@ static int report(const struct report_options *o, const char *path, struct error
     bool md = o->md || (!o->html && (!o->output || !html));
     analysis_make(&session.study, &session.view.records, NULL, &a);
     int rc = analysis_exit(&a);
-    if (html && write_one(o, &session, &a, &reporter_html, err))
+    struct report_figures figures = {.why = "`ncbench plot SESSION` draws them"};
+    if (!o->output || html) /* Markdown alone has none inside */
+        report_draw(&session, &a, !o->output, &figures);
+    if ((html && write_one(o, &session, &a, &reporter_html, &figures, err)) ||
+        (md && write_one(o, &session, &a, &reporter_markdown, &figures, err)))
         rc = err->code;
-    if (!err->code && md && write_one(o, &session, &a, &reporter_markdown, err))
-        rc = err->code;
+    report_figures_release(&figures);
     analysis_release(&a);
     session_data_release(&session);
     return rc;

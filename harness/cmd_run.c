@@ -126,13 +126,20 @@ static void tell_end(const struct session *s, int code)
 /* Reports of what is there, unless we were told to stop; then the gates, if asked for. */
 static int after_session(const struct session *s, int code, bool gate, struct error *err)
 {
-    bool stopped = code >= NCBENCH_EXIT_LIMIT;
-    if (!stopped && session_end(&s->scenario, s->dir, s->shown, err))
-        return -err->code;
-    if (code || !gate)
+    if (code >= NCBENCH_EXIT_LIMIT)
         return code;
+    struct session_data session;
+    struct analysis a;
     auto_str lines = STR_INIT;
-    code = gate_session(s->dir, false, &lines, err);
+    if (session_data_load(s->dir, &session, err))
+        return -err->code;
+    analysis_make(&session.study, &session.view.records, NULL, &a);
+    if (session_end(&s->scenario, &session, &a, s->shown, err))
+        code = -err->code;
+    else if (!code && gate)
+        code = gates_run(&a, false, &lines, err);
+    analysis_release(&a);
+    session_data_release(&session);
     fputs(lines.data, stderr);
     return code;
 }

@@ -4,7 +4,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "harness/report.h"
-#include "harness/session_data.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -181,15 +180,10 @@ json_t *gates_json(const struct gate_lines *g)
     return list;
 }
 
-int gate_session(const char *dir, bool json, struct str *out, struct error *err)
+int gates_run(const struct analysis *a, bool json, struct str *out, struct error *err)
 {
-    struct session_data session;
-    if (session_data_load(dir, &session, err))
-        return err->code;
-    struct analysis a;
     struct gate_lines lines;
-    analysis_make(&session.study, &session.view.records, NULL, &a);
-    int rc = gates_evaluate(&a, &lines, err) ? err->code : gates_exit(&lines);
+    int rc = gates_evaluate(a, &lines, err) ? err->code : gates_exit(&lines);
     if (!err->code && json) {
         auto_json *list = gates_json(&lines);
         json_write(out, list, 2);
@@ -198,7 +192,5 @@ int gate_session(const char *dir, bool json, struct str *out, struct error *err)
         gates_text(&lines, out);
     }
     gate_lines_release(&lines);
-    analysis_release(&a);
-    session_data_release(&session);
     return rc;
 }

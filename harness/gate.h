@@ -43,8 +43,8 @@ int gates_exit(const struct gate_lines *g);
 void gates_text(const struct gate_lines *g, struct str *out);
 json_t *gates_json(const struct gate_lines *g);
 
-/* Load the session and evaluate its gates; the lines, or a JSON array of them, are appended to out.
- * Returns the exit code. A session without gates passes with a note. */
-int gate_session(const char *dir, bool json, struct str *out, struct error *err);
+/* Evaluate the gates of a session; the lines, or a JSON array of them, are appended to out. Returns
+ * the exit code. A session without gates passes with a note. */
+int gates_run(const struct analysis *a, bool json, struct str *out, struct error *err);
 
 #endif

@@ -45,13 +45,14 @@ static bool draw_in(const struct session_data *session, const struct analysis *a
     return true;
 }
 
-static void draw(const struct session_data *session, const struct analysis *a, bool keep,
+void report_draw(const struct session_data *session, const struct analysis *a, bool keep,
                  struct report_figures *out)
 {
     auto_free char *dir = mem_printf("%s/plots", session->view.dir);
     auto_free char *gnuplot = spawn_find_program("gnuplot");
     auto_error struct error err = ERROR_INIT;
     auto_error struct error again = ERROR_INIT;
+    *out = (struct report_figures){0};
     if (!gnuplot) {
         out->why = "gnuplot is not installed";
         return;
@@ -64,33 +65,39 @@ static void draw(const struct session_data *session, const struct analysis *a, b
     fs_remove_tree(temporary, NCBENCH_EXIT_RESULTS, &again);
 }
 
-static void render(const struct session_data *session, const struct analysis *a,
-                   const struct reporter_ops *reporter, struct report_figures *figures,
+static char *copy_of(const char *text)
+{
+    return text ? mem_strdup(text) : NULL;
+}
+
+void report_figures_release(struct report_figures *f)
+{
+    free(f->ratio);
+    free(f->steps);
+    free(f->phases);
+    free(f->ecdf);
+    free(f->scaling);
+    *f = (struct report_figures){0};
+}
+
+void report_render(const struct session_data *session, const struct analysis *a,
+                   const struct reporter_ops *reporter, const struct report_figures *figures,
                    struct str *out)
 {
     struct document doc = {0};
+    struct report_figures taken = {copy_of(figures->ratio),   copy_of(figures->steps),
+                                   copy_of(figures->phases),  copy_of(figures->ecdf),
+                                   copy_of(figures->scaling), figures->why};
     auto_free char *title = mem_printf("%s – %s", session->study.name, session->id);
-    report_full(session, a, figures, &doc);
+    report_full(session, a, &taken, &doc);
     reporter->render(&doc, title, out);
     document_release(&doc);
 }
 
-void report_render(const struct session_data *session, const struct analysis *a,
-                   const struct reporter_ops *reporter, bool keep, struct str *out)
-{
-    struct report_figures figures = {0};
-    if (keep || reporter == &reporter_html)
-        draw(session, a, keep, &figures);
-    else
-        figures.why = "`ncbench plot SESSION` draws them";
-    render(session, a, reporter, &figures, out);
-}
-
 static int write_reports(const struct session_data *session, const struct analysis *a,
-                         const struct strv *reports, const struct strv *pictures, const char *plots,
+                         const struct strv *reports, const struct report_figures *figures,
                          struct strv *written, struct error *err)
 {
-    auto_free char *gnuplot = spawn_find_program("gnuplot");
     for (size_t i = 0; i < reports->count; i++) {
         const struct reporter_ops *reporter = reporter_find(reports->items[i]);
         if (!reporter)
@@ -98,9 +105,7 @@ static int write_reports(const struct session_data *session, const struct analys
                              reports->items[i]);
         auto_str text = STR_INIT;
         auto_free char *path = mem_printf("%s/report%s", session->view.dir, reporter->extension);
-        struct report_figures figures = {.why = gnuplot ? NULL : "gnuplot is not installed"};
-        take_pictures(pictures, plots, &figures);
-        render(session, a, reporter, &figures, &text);
+        report_render(session, a, reporter, figures, &text);
         if (output_write(path, &text, err))
             return -err->code;
         strv_push(written, path);
@@ -108,27 +113,26 @@ static int write_reports(const struct session_data *session, const struct analys
     return 0;
 }
 
-int report_session_files(const char *dir, const struct strv *plots, const struct strv *reports,
-                         struct strv *written, struct strv *notes, struct error *err)
+int report_session_files(const struct session_data *session, const struct analysis *a,
+                         const struct strv *plots, const struct strv *reports, struct strv *written,
+                         struct strv *notes, struct error *err)
 {
-    struct session_data session;
-    struct analysis a;
-    if (session_data_load(dir, &session, err))
-        return -err->code;
-    auto_free char *folder = mem_printf("%s/plots", session.view.dir);
+    auto_free char *folder = mem_printf("%s/plots", session->view.dir);
+    auto_free char *gnuplot = spawn_find_program("gnuplot");
     auto_strv pictures = STRV_INIT;
     struct plot_request request = everything;
     request.dir = folder;
     request.png = strv_contains(plots, "png");
     request.svg = strv_contains(plots, "svg") || strv_contains(reports, "html");
-    analysis_make(&session.study, &session.view.records, NULL, &a);
     int rc = 0;
     if (request.svg || request.png)
-        rc = plot_write(&session, &a, &request, &pictures, notes, err);
-    if (rc == 0)
-        rc = write_reports(&session, &a, reports, &pictures, folder, written, err);
+        rc = plot_write(session, a, &request, &pictures, notes, err);
+    if (rc == 0) {
+        struct report_figures figures = {.why = gnuplot ? NULL : "gnuplot is not installed"};
+        take_pictures(&pictures, folder, &figures);
+        rc = write_reports(session, a, reports, &figures, written, err);
+        report_figures_release(&figures);
+    }
     strv_extend(written, &pictures);
-    analysis_release(&a);
-    session_data_release(&session);
     return rc;
 }

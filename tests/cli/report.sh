@@ -186,6 +186,15 @@ match "image digest" 'sha256:abc' "$H"
 no_match "no nan, no inf" '(^|[^a-zA-Z])-?(nan|inf)([^a-zA-Z]|$)' <(sed 's/<svg.*//' "$H")
 if [ -n "$has_gnuplot" ]; then
     equal "pictures inside" "$(grep -c '<svg' "$H")" 5
+    mkdir "$T/counting"
+    printf '#!/bin/sh\necho >>"%s/calls"\nexec "%s" "$@"\n' "$T" "$has_gnuplot" >"$T/counting/gnuplot"
+    chmod +x "$T/counting/gnuplot"
+    PATH=$T/counting:$PATH ncbench report "$S" --html -o "$T/one.html" >/dev/null 2>&1
+    one=$(wc -l <"$T/calls")
+    PATH=$T/counting:$PATH ncbench report "$S" >/dev/null 2>&1
+    equal "two formats draw no more than one" "$(wc -l <"$T/calls")" "$((2 * one))"
+    PATH=$T/counting:$PATH ncbench report "$S" --md -o "$T/one.md" >/dev/null 2>&1
+    equal "and Markdown by itself nothing" "$(wc -l <"$T/calls")" "$((2 * one))"
 fi
 check "well-formed" xmllint --html --noout --nonet "$H"
 no_match "no error but tags newer than the checker" 'error' <(grep 'error' "$ERR" | grep -v 'Tag [a-zA-Z]* invalid')
