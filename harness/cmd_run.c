@@ -18,7 +18,7 @@ struct run_options {
     char *out, *resume, *only, *nanochat, *progress;
     int64_t blocks, seed;
     double timeout_s;
-    bool dry_run, keep_going, fail_fast, allow_drift, gate, quiet, verbose;
+    bool dry_run, fail_fast, allow_drift, gate, quiet, verbose;
 };
 
 #define AT(field) offsetof(struct run_options, field)
@@ -43,10 +43,8 @@ const struct option_spec run_options[] = {
      "the workload's program; by default it is looked for beside ncbench, then on PATH"},
     {"dry-run", 'n', OPT_BOOL, AT(dry_run), NULL, 0, 0, NULL,
      "print the plan, a line of JSON a trial, and run nothing"},
-    {"keep-going", 'k', OPT_BOOL, AT(keep_going), NULL, 0, 0, NULL,
-     "go on after failed trials up to limits.max_failures; the default"},
     {"fail-fast", 0, OPT_BOOL, AT(fail_fast), NULL, 0, 0, NULL,
-     "end the session at the first failed trial"},
+     "end the session at the first failed trial, instead of after limits.max_failures"},
     {"gate", 0, OPT_BOOL, AT(gate), NULL, 0, 0, NULL,
      "when the session is complete, exit as `ncbench gate` does: 1 a gate failed, 6 inconclusive, "
      "7 "
@@ -76,8 +74,6 @@ static void mend_resume(int argc, char *const *argv, struct strv *out)
 
 static int check_operands(const struct run_options *o, const struct strv *files, struct error *err)
 {
-    if (o->keep_going && o->fail_fast)
-        return error_set(err, NCBENCH_EXIT_USAGE, "--keep-going and --fail-fast contradict");
     if (files->count > 1)
         return error_set(err, NCBENCH_EXIT_USAGE, "\"%s\": one scenario at a time",
                          files->items[1]);

@@ -378,23 +378,6 @@ static void fill_limits(const json_t *doc, struct scenario *s)
     push_strings(json_at(doc, "output.report"), &s->output.report);
 }
 
-/* Keys that are kept but that nothing reads yet, where the file asks for other than the default. */
-static void warn_recorded(struct loader *l, struct scenario *s)
-{
-    auto_str list = STR_INIT;
-    for (const struct schema_key *key = schema_keys; key->path; key++) {
-        const struct bound *bound = key->flags & SCHEMA_RECORDED ? bound_at(l, key->path) : NULL;
-        if (!bound || bound->key != key)
-            continue;
-        const char *text = bound->node->kind == YAML_SCALAR ? bound->node->text : "";
-        if (!key->def || strcmp(key->def, text) != 0)
-            str_appendf(&list, "%s%s", list.len ? ", " : "", key->path);
-    }
-    if (list.len)
-        strv_pushf(&s->warnings, "kept with the results, but nothing acts on it yet: %s",
-                   list.data);
-}
-
 bool scenario_fill(struct loader *l, json_t *doc, struct scenario *s)
 {
     size_t errors = l->diags.count + l->diags.dropped;
@@ -408,6 +391,5 @@ bool scenario_fill(struct loader *l, json_t *doc, struct scenario *s)
     fill_margins(l, doc, s);
     fill_gates(l, doc, s);
     fill_limits(doc, s);
-    warn_recorded(l, s);
     return l->diags.count + l->diags.dropped == errors;
 }

@@ -35,11 +35,10 @@ enum schema_flag {
     SCHEMA_REQUIRED = 1 << 0,
     SCHEMA_PER_CELL = 1 << 1,  /* may depend on the matrix; inherited by what is below */
     SCHEMA_OPTIONAL = 1 << 2,  /* a mapping that stays absent when it is not given */
-    SCHEMA_RECORDED = 1 << 3,  /* kept in resolved.json; nothing acts on it yet but the default */
-    SCHEMA_LITERAL = 1 << 4,   /* no ${…} inside */
-    SCHEMA_NON_EMPTY = 1 << 5, /* a list or text that must not be empty */
-    SCHEMA_FLAG = 1 << 6,      /* option without a value when true */
-    SCHEMA_POSITIVE = 1 << 7,  /* > 0 */
+    SCHEMA_LITERAL = 1 << 3,   /* no ${…} inside */
+    SCHEMA_NON_EMPTY = 1 << 4, /* a list or text that must not be empty */
+    SCHEMA_FLAG = 1 << 5,      /* option without a value when true */
+    SCHEMA_POSITIVE = 1 << 6,  /* > 0 */
 };
 
 struct schema_key {

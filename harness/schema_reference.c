@@ -95,9 +95,6 @@ static void append_row(const struct schema_key *key, struct str *out)
     append_cell(out, key->help);
     if (key->option)
         str_appendf(out, " `%s`", key->option);
-    if (key->flags & SCHEMA_RECORDED)
-        str_append(out, key->def ? " *So far only the default is done.*"
-                                 : " *Kept with the results; so far nothing acts on it.*");
     if (key->since)
         str_appendf(out, " Since %s.", key->since);
     str_append(out, " |\n");

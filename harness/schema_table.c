@@ -16,7 +16,6 @@ static const char *const binds[] = {"none", "cores", "numa", "gpu-local", NULL};
 static const char *const modes[] = {"weak", "strong", NULL};
 static const char *const orders[] = {"random_blocks", "abba", "sequential", NULL};
 static const char *const stops[] = {"decided", "precision", "never", NULL};
-static const char *const timings[] = {"off", "events", NULL};
 static const char *const verdicts[] = {"not_slower", "equivalent", NULL};
 static const char *const plots[] = {"svg", "png", NULL};
 static const char *const reports[] = {"md", "html", NULL};
@@ -187,21 +186,16 @@ const struct schema_key schema_keys[] = {
     KEY("sampling.discard_first_block", BOOL, 0, "true", "The first block of a cell warms caches: it comes on top of the looks and is not analysed."),
 
     KEY("measure", MAP, 0, NULL, "What is recorded beside the events of the ranks."),
-    KEY("measure.comm", MAP, 0, NULL, "Collectives."),
-    WORD("measure.comm.timing", SCHEMA_RECORDED, "events", timings, "Time each by events."),
-    BOUND("measure.comm.sample_every", INT, SCHEMA_RECORDED, "1", 1, 1000000, "Only every n-th step."),
     KEY("measure.topology", BOOL, 0, "true", "The machine's topology, as each runtime shows it, exported by the ranks and compared."),
     KEY("measure.counters", LIST, 0, "[rusage::VOLUNTARY-SWITCHES, rusage::INVOLUNTARY-SWITCHES, rusage::MINOR-FAULTS]", "Events that each rank counts in its steps; []: none. `ncbench doctor` tells what this machine can count."),
     KEY("measure.counters[]", STRING, SCHEMA_NON_EMPTY, NULL, "A name: of PAPI (PAPI_TOT_INS), perf::… (CONTEXT-SWITCHES, PAGE-FAULTS, TASK-CLOCK …), rusage::… or sched::RUN-DELAY-NS."),
     KEY("measure.require_counters", BOOL, 0, "false", "Refuse to run where one of them cannot be had (exit 4); a trial without it is invalid."),
-    KEY("measure.gpu", MAP, SCHEMA_OPTIONAL, NULL, "GPU telemetry."),
-    KEY("measure.gpu.interval", DURATION, SCHEMA_RECORDED | SCHEMA_POSITIVE, NULL, "Time between samples."),
 
     KEY("compare", MAP, 0, NULL, "What is compared."),
     KEY("compare.primary", STRING, SCHEMA_NON_EMPTY, NULL, "The metric that decides; step_time_s, or wall_s without events."),
     KEY("compare.secondary", LIST, 0, NULL, "Further metrics; tokens_per_s, mfu, start_s, or none without events."),
     KEY("compare.secondary[]", STRING, SCHEMA_NON_EMPTY, NULL, "A metric, or a dotted path of the trial record."),
-    KEY("compare.margin", MAP, 0, NULL, "Differences up to this are equivalent; 1% for the primary metric unless given."),
+    KEY("compare.margin", MAP, 0, NULL, "Differences up to this are equivalent. Unless given: 1% for step_time_s, tokens_per_s and mfu; 20% or 100ms, the larger, for start_s and phases_s; 5% for other metrics."),
     {.path = "compare.margin.*", .type = SCHEMA_MAP, .shorthand = "rel", .help = "A percentage, or both forms: the larger one counts."},
     KEY("compare.margin.*.rel", PERCENT, SCHEMA_POSITIVE, NULL, "Relative to the baseline."),
     KEY("compare.margin.*.abs", AMOUNT, SCHEMA_POSITIVE, NULL, "In the metric's unit: a duration for times, else a number."),

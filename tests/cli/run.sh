@@ -168,7 +168,7 @@ check 'is --seed by another door' cmp "$T/now" "$T/seed5"
 check_rc 2 'two scenarios' ncbench run "$T/matrix.yaml" "$T/plain.yaml"
 check_rc 2 'no scenario' ncbench run
 check_rc 2 'a session has its plan' ncbench run --resume "$T" --dry-run
-check_rc 2 'contradiction' ncbench run "$T/plain.yaml" --keep-going --fail-fast
+check_rc 2 'an option that had no effect is unknown' ncbench run "$T/plain.yaml" --keep-going
 check_rc 3 'no such file' ncbench run "$T/none.yaml"
 
 # ---- failures: how many, and what then -------------------------------------------------------------
