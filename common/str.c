@@ -139,6 +139,14 @@ bool strv_contains(const struct strv *v, const char *s)
     return false;
 }
 
+bool strv_equal(const struct strv *a, const struct strv *b)
+{
+    bool equal = a->count == b->count;
+    for (size_t i = 0; equal && i < a->count; i++)
+        equal = !strcmp(a->items[i], b->items[i]);
+    return equal;
+}
+
 static size_t env_find(const struct strv *env, const char *name)
 {
     size_t len = strlen(name);

@@ -52,6 +52,7 @@ void strv_pushf(struct strv *v, const char *fmt, ...) __attribute__((format(prin
 void strv_extend(struct strv *v, const struct strv *other);
 void strv_sort(struct strv *v); /* by bytes */
 bool strv_contains(const struct strv *v, const char *s);
+bool strv_equal(const struct strv *a, const struct strv *b); /* the same texts in the same order */
 /* "NAME=value" vectors: set or replace; look up (NULL if absent). */
 void strv_env_set(struct strv *env, const char *name, const char *value);
 const char *strv_env_get(const struct strv *env, const char *name);

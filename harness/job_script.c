@@ -33,19 +33,24 @@ static bool same(const char *a, const char *b)
     return (!a && !b) || (a && b && !strcmp(a, b));
 }
 
+/* One job is asked for all cells; its size is the largest, all else must be the same. */
+static bool same_job(const struct slurm_options *a, const struct slurm_options *b)
+{
+    return same(a->account, b->account) && same(a->partition, b->partition) &&
+           same(a->qos, b->qos) && same(a->constraint, b->constraint) &&
+           same(a->reservation, b->reservation) && a->time_limit_s == b->time_limit_s &&
+           strv_equal(&a->sbatch, &b->sbatch) && strv_equal(&a->setup, &b->setup);
+}
+
 static int check_cells(const struct scenario *s, struct error *err)
 {
-    const struct slurm_options *first = &s->cells[0].slurm;
     for (size_t i = 0; i < s->n_cells; i++) {
-        const struct slurm_options *o = &s->cells[i].slurm;
         if (!s->cells[i].is_slurm) {
             error_set(err, NCBENCH_EXIT_SCENARIO, "%s: launch.scheduler is local, expected slurm",
                       s->path);
             return error_hint(err, "-D launch.scheduler=slurm changes it");
         }
-        if (!same(o->account, first->account) || !same(o->partition, first->partition) ||
-            !same(o->qos, first->qos) || !same(o->constraint, first->constraint) ||
-            !same(o->reservation, first->reservation) || o->time_limit_s != first->time_limit_s)
+        if (!same_job(&s->cells[i].slurm, &s->cells[0].slurm))
             return error_set(err, NCBENCH_EXIT_SCENARIO,
                              "%s: cells %s and %s ask for different jobs (launch.slurm)", s->path,
                              s->cells[0].id, s->cells[i].id);

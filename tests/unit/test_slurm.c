@@ -153,6 +153,31 @@ static void processes(void)
     CU_ASSERT_STR(second, "s.c00.r1");
 }
 
+/* What only one cell asks of the job would be lost, or be given to all. */
+static void one_job(void)
+{
+    struct cell cells[2] = {
+        {.id = (char *)"c00", .nodes = 1, .ranks_per_node = 1, .is_slurm = true},
+        {.id = (char *)"c01", .nodes = 3, .ranks_per_node = 1, .is_slurm = true}};
+    struct scenario s = {
+        .name = (char *)"s", .path = (char *)"s.yaml", .cells = cells, .n_cells = 2};
+    struct strv start = STRV_INIT;
+    struct job_script_options o = {"/s.yaml", "/bin/ncbench", "/", NULL, &start};
+    struct strv *lists[] = {&cells[1].slurm.sbatch, &cells[1].slurm.setup};
+    for (size_t i = 0; i < 2; i++) {
+        auto_error struct error err = ERROR_INIT;
+        auto_str none = STR_INIT;
+        strv_push(lists[i], "module load x");
+        CU_ASSERT_EQUAL(job_script_write(&s, &o, &none, &err), -NCBENCH_EXIT_SCENARIO);
+        CU_ASSERT(err.message && strstr(err.message, "c00 and c01 ask for different jobs"));
+        strv_release(lists[i]);
+    }
+    auto_error struct error err = ERROR_INIT;
+    auto_str script = STR_INIT;
+    CU_ASSERT_EQUAL(job_script_write(&s, &o, &script, &err), 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(script.data, "#SBATCH --nodes=3\n"));
+}
+
 UNIT_MAIN({"times and CPUs as Slurm writes them", times}, {"the command line of a step", step},
           {"what srun says", words}, {"words of a shell", quoting},
-          {"processes of a trial and their ids", processes})
+          {"processes of a trial and their ids", processes}, {"cells of one job", one_job})
