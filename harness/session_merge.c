@@ -159,16 +159,25 @@ static int write_text(const char *path, const struct str *text, struct error *er
     return 0;
 }
 
+static bool all_complete(const struct merge *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (strcmp(session_view_state(&m->sessions[i].view), "complete") != 0)
+            return false;
+    return true;
+}
+
 static json_t *summary_of(const struct merge *m, const char *dir)
 {
     char now[CLOCK_UTC_MAX];
+    const bool complete = all_complete(m);
     json_t *root = json_object();
     clock_utc(now);
     json_put_str(root, "schema", "session/1.0");
     json_put_str(root, "session", fs_basename(dir));
     json_put_str(root, "name", m->sessions[0].study.name);
-    json_put_str(root, "state", "complete");
-    json_put_int(root, "exit_code", 0);
+    json_put_str(root, "state", complete ? "complete" : "incomplete");
+    json_put_int(root, "exit_code", complete ? NCBENCH_EXIT_OK : NCBENCH_EXIT_TRIALS);
     json_put_str(root, "scenario_sha256",
                  json_read_str(m->sessions[0].view.summary, "scenario_sha256"));
     json_put_str(root, "updated_utc", now);

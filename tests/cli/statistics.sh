@@ -94,6 +94,11 @@ ncbench compare "${M[0]}" --json >"$T/one.json"
 equal "a narrower interval than one session's" "$(awk -v a="$(half "$OUT")" -v b="$(half "$T/one.json")" 'BEGIN { print (a < b) }')" 1
 check "report reads it" ncbench report "$T/merged" --md -o "$T/merged.md"
 match "and names the sessions" '18 blocks of 3 sessions' "$T/merged.md"
+equal "three complete ones are complete" "$(jq -c '[.state, .exit_code]' "$T/merged/session.json")" '["complete",0]'
+cp -r "${M[1]}" "$T/part"
+jq '.state = "incomplete" | .exit_code = 5' "${M[1]}/session.json" >"$T/part/session.json"
+check "with one that is not" ncbench merge "${M[0]}" "$T/part" -o "$T/partly"
+equal "the whole is not complete" "$(jq -c '[.state, .exit_code]' "$T/partly/session.json")" '["incomplete",5]'
 check "merge beside the sessions" ncbench merge "${M[0]}" "${M[1]}"
 equal "not where the newest session is looked for" "$(dirname "$(cat "$OUT")")" "$(realpath "$R")/days/merged"
 check_rc 8 "not over a session that is there" ncbench merge "${M[@]}" -o "$T/merged"
