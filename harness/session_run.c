@@ -33,7 +33,8 @@ struct run {
     int64_t failures;
     int64_t last_seq;
     cpu_set_t *affinity;
-    bool ended;       /* by max_failures or fail_fast, or the allocation is lost */
+    bool ended;       /* by max_failures or fail_fast */
+    bool lost;        /* the allocation */
     double longest_s; /* trial so far */
 };
 
@@ -114,7 +115,7 @@ static bool is_late(const struct run *r)
 static bool is_over(struct run *r)
 {
     interrupt_poll(&r->interrupt);
-    return r->interrupt.signal || r->ended || is_late(r);
+    return r->interrupt.signal || r->ended || r->lost || is_late(r);
 }
 
 /* ---- one trial ----------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ static bool lost_allocation(struct run *r, bool look_at_nodes)
     if (!r->s->allocation.job_id || slurm_is_usable(&r->s->allocation, look_at_nodes, &why))
         return false;
     progress_say(&r->progress, "        %s: no more trials here", why.data);
-    r->ended = true;
+    r->lost = true;
     return true;
 }
 
@@ -436,11 +437,11 @@ static int finish(struct run *r, int *exit_code, struct error *err)
     } else if (!all_complete(r)) {
         bool late = is_late(r);
         state = "incomplete";
-        *exit_code = late && !r->ended ? NCBENCH_EXIT_LIMIT : NCBENCH_EXIT_TRIALS;
+        *exit_code = late && !r->ended && !r->lost ? NCBENCH_EXIT_LIMIT : NCBENCH_EXIT_TRIALS;
     }
     if (r->ended)
-        progress_say(&r->progress, "        ended after %lld failed trials",
-                     (long long)r->failures);
+        progress_say(&r->progress, "        ended after %lld failed trial%s",
+                     (long long)r->failures, r->failures == 1 ? "" : "s");
     put_cells(r);
     auto_error struct error saving = ERROR_INIT;
     if (session_save(r->s, state, *exit_code, &saving) && !err->code)

@@ -194,6 +194,7 @@ equal "the session ends, incomplete" "$(ended)" 5
 equal "… the trial is unavailable, not failed" "$(field 1 .outcome)" unavailable
 match "… for a reason" 'node' <(field 1 '.reasons[0]')
 match "… and nothing more is tried" 'no more trials here|incomplete' "$ERR"
+no_match "… which is not put down to failures" 'failed trial' "$ERR"
 equal "… state" "$(jq -r .state "$S/session.json")" incomplete
 check_rc 4 "a resume on too few nodes is refused" in_job -N2 -c1 -- timeout 60 ncbench run --resume "$S" --progress none
 check "the node comes back" tools/minislurm revive "$CLUSTER" n3
