@@ -144,6 +144,30 @@ static void read_stderr(struct trial_facts *f)
     }
 }
 
+/* Whose children the ranks are, if not ours; NULL: they are ours. */
+static const char *why_not_ours(const struct trial_facts *f)
+{
+    if (trial_is_step(f))
+        return "the ranks run in a step of Slurm; this is the node of ncbench";
+    return f->ops->flags & RUNTIME_DAEMON ? "the ranks are children of the runtime's daemon" : NULL;
+}
+
+void trial_mend_collected(const struct trial_facts *f, json_t *collected)
+{
+    const char *why = why_not_ours(f);
+    if (!why)
+        return;
+    json_object_del(collected, "rusage");
+    json_put_null(collected, "rusage", why);
+    json_t *node = json_array_get(json_object_get(collected, "host"), 0);
+    if (!node)
+        return;
+    json_object_del(node, "trial_cpu_s");
+    json_object_del(node, "others_cpu_s");
+    json_put_null(node, "trial_cpu_s", why);
+    json_put_null(node, "others_cpu_s", why);
+}
+
 static int run_real(struct trial_facts *f, struct error *err)
 {
     struct collectors collectors;
@@ -160,8 +184,7 @@ static int run_real(struct trial_facts *f, struct error *err)
     collectors_stop(&collectors);
     f->collected = collectors_emit(&collectors);
     collectors_free(&collectors);
-    if (trial_is_step(f))
-        trial_step_mend_collected(f->collected);
+    trial_mend_collected(f, f->collected);
     read_stderr(f);
     if (!gone)
         error_set(err, NCBENCH_EXIT_ENVIRONMENT,

@@ -135,6 +135,9 @@ bool trial_asks_for_cuda(const struct trial_facts *f);
 void trial_wait(struct trial_facts *f, struct collectors *collectors);
 /* Nothing survives. False: something does; it is named in left. */
 bool trial_end_all(struct trial_facts *f, struct str *left);
+/* Where the ranks are no children of ours, what was observed of our children is none of theirs:
+ * null, with the reason. collected: as collectors_emit gives it. */
+void trial_mend_collected(const struct trial_facts *f, json_t *collected);
 /* What the first rank exported: kept under topo/<runtime>/<host>.xml, compared with the host's own
  * view and with the baseline's. */
 void trial_topology(struct trial_facts *f);
@@ -151,8 +154,6 @@ void trial_step_names(struct strv *env);
 void trial_step_wrap(struct trial_process *p, struct trial_facts *f);
 /* Remove what the runtime may have left, on every node. */
 void trial_step_remove(struct trial_facts *f);
-/* What was observed here is no observation of the ranks. */
-void trial_step_mend_collected(json_t *collected);
 /* Was it the scheduler? Then f->outcome and its reason are set. */
 bool trial_step_judge(struct trial_facts *f);
 /* The wait status of the task that explains the failure; status: srun's own. */

@@ -140,21 +140,6 @@ void trial_step_remove(struct trial_facts *f)
         strv_pushf(&f->flags, "stop_failed: %s", err.message);
 }
 
-/* rusage is srun's and the counters of a node are this one's alone. */
-void trial_step_mend_collected(json_t *collected)
-{
-    static const char why[] = "the ranks run in a step of Slurm; this is the node of ncbench";
-    json_object_del(collected, "rusage");
-    json_put_null(collected, "rusage", why);
-    json_t *node = json_array_get(json_object_get(collected, "host"), 0);
-    if (!node)
-        return;
-    json_object_del(node, "trial_cpu_s");
-    json_object_del(node, "others_cpu_s");
-    json_put_null(node, "trial_cpu_s", why);
-    json_put_null(node, "others_cpu_s", why);
-}
-
 bool trial_step_judge(struct trial_facts *f)
 {
     auto_str reason = STR_INIT;

@@ -366,7 +366,7 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 const struct runtime_ops runtime_docker = {
     .name = "docker",
     .summary = "docker, one container for the ranks of a node",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_NAMES,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_NAMES | RUNTIME_DAEMON,
     .keys = keys,
     .probe = probe,
     .check = check,

@@ -142,6 +142,9 @@ struct runtime_ops {
 #define RUNTIME_ENV_NAMES 64u
 /* The environment is written down before the client starts: no trial on several nodes. */
 #define RUNTIME_ENV_FIXED 128u
+/* The workload's processes are children of a daemon: what the kernel sums up of our own children
+ * (CPU time, memory) is the client's. */
+#define RUNTIME_DAEMON 256u
 
 extern const struct runtime_ops *const runtime_registry[]; /* ends with NULL */
 const struct runtime_ops *runtime_find(const char *kind);  /* NULL if there is none */

@@ -1,6 +1,7 @@
 /* The rules of the disturbance watch, on records as the host collector writes them. */
 #include "common/mem.h"
 #include "harness/disturbance.h"
+#include "harness/trial.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
@@ -136,5 +137,29 @@ static void only_what_is_ok(void)
     json_decref(r);
 }
 
-UNIT_MAIN({"foreign CPU", foreign_cpu}, {"own contention", own_contention}, {"steal", steal},
+/* Ranks that are children of a daemon: their own work would look like that of others. */
+static void children_of_a_daemon(void)
+{
+    struct scenario scenario = {.disturbance = {.05, .005, .25}};
+    struct records none = {0};
+    struct trial_context context = {.scenario = &scenario};
+    const char *const kinds[] = {"docker", "podman"};
+    for (size_t i = 0; i < 2; i++) {
+        struct trial_facts f = {.context = &context, .ops = runtime_find(kinds[i])};
+        struct seen s = quiet;
+        s.others_cpu_s = 150;
+        json_t *r = record_of(&s, "ok");
+        trial_mend_collected(&f, r);
+        unsetenv(ENV_WATCH);
+        disturbance_judge(&scenario, &none, r);
+        CU_ASSERT_STR(json_read_str(r, "outcome"), i ? "disturbed" : "ok");
+        if (i == 0)
+            CU_ASSERT_STR(json_read_str(r, "disturbance.foreign_cpu_why"),
+                          "the ranks are children of the runtime's daemon");
+        json_decref(r);
+    }
+}
+
+UNIT_MAIN({"ranks that are children of a daemon", children_of_a_daemon},
+          {"foreign CPU", foreign_cpu}, {"own contention", own_contention}, {"steal", steal},
           {"clock step", clock_step}, {"only what is ok", only_what_is_ok})
