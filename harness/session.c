@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/host_name.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/num.h"
@@ -41,15 +42,13 @@ static void read_boot_id(struct str *out)
 
 void session_put_process(json_t *summary)
 {
-    char host[256] = "";
     auto_str boot = STR_INIT;
     struct process self = {0};
-    gethostname(host, sizeof host - 1);
     read_boot_id(&boot);
     own_stat(getpid(), &self);
     json_object_set_new(summary, "pid", json_integer(getpid()));
     json_object_set_new(summary, "pid_start_ticks", json_integer((json_int_t)self.start_ticks));
-    json_object_set_new(summary, "host", json_string(host));
+    json_object_set_new(summary, "host", json_string(host_name()));
     json_object_set_new(summary, "boot_id", json_string(boot.data));
 }
 

@@ -1,6 +1,7 @@
 /* Before the first trial: what will run, whether its runtimes are there, and what they are. */
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "common/host_name.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/spawn.h"
@@ -130,9 +131,7 @@ static int dump_topology(struct session *s, struct error *err)
         log_warn("topology: %s", why.message);
         return 0;
     }
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    auto_free char *path = mem_printf("%s/topo/%s.xml", s->dir, host);
+    auto_free char *path = mem_printf("%s/topo/%s.xml", s->dir, host_name());
     auto_free char *dir = fs_dirname(path);
     return fs_mkdir_p(dir, NCBENCH_EXIT_RESULTS, err) ||
                    fs_write_atomic(path, xml.data, xml.len, NCBENCH_EXIT_RESULTS, err)

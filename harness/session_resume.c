@@ -2,6 +2,7 @@
  * the refusal to mix measurements of different things without saying so. */
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "common/host_name.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "harness/session.h"
@@ -168,8 +169,6 @@ static void image_drift(const struct session *s, struct str *out)
 
 static void find_drift(const struct session *s, struct str *out)
 {
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
     scenario_drift(s, out);
     compare_text(out, "plan.jsonl", json_read_str(s->summary, "plan_sha256"), s->plan_sha256);
     compare_text(out, "the workload's program", json_read_str(s->summary, "workload_sha256"),
@@ -178,7 +177,7 @@ static void find_drift(const struct session *s, struct str *out)
         compare_text(out, "nodes", json_read_str(s->summary, "slurm.nodes"),
                      s->allocation.node_list);
     else
-        compare_text(out, "host", json_read_str(s->summary, "host"), host);
+        compare_text(out, "host", json_read_str(s->summary, "host"), host_name());
     image_drift(s, out);
 }
 

@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/host_name.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/protocol.h"
@@ -25,9 +26,7 @@ static char *holder(const char *path)
 
 static void sign(int fd)
 {
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    auto_free char *text = mem_printf("pid %d on %s\n", (int)getpid(), host);
+    auto_free char *text = mem_printf("pid %d on %s\n", (int)getpid(), host_name());
     /* For people only: a full disk must not take the lock away. */
     if (ftruncate(fd, 0) || pwrite(fd, text, strlen(text), 0) < 0)
         log_debug("cannot sign a lock file");

@@ -3,6 +3,7 @@
  * and of the harness). */
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/host_name.h"
 #include "common/mem.h"
 #include "common/num.h"
 #include "harness/collectors/collector.h"
@@ -127,13 +128,11 @@ static void emit(void *state, json_t *into)
 {
     const struct host *h = state;
     const struct sample *a = &h->before, *b = &h->after;
-    char name[256] = "";
-    gethostname(name, sizeof name - 1);
     json_t *node = json_object();
     double elapsed = b->mono_s - a->mono_s;
     double trial = b->own_s - a->own_s, harness = b->harness_s - a->harness_s;
     double others = b->busy_s - a->busy_s - trial - harness;
-    json_put_str(node, "node", name);
+    json_put_str(node, "node", host_name());
     json_put_f64(node, "elapsed_s", elapsed);
     json_put_int(node, "cpus", sysconf(_SC_NPROCESSORS_ONLN));
     put(node, "load1", a->load1, "/proc/loadavg cannot be read");
