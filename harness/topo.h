@@ -18,8 +18,9 @@ json_t *topo_json(const struct topo *t, const struct topo_plan *plan);
 json_t *topo_devices_json(const struct topo *t, bool fast);
 
 /* What makes the machine, and nothing that changes from one look to the next: objects with their
- * PUs, sizes of caches, memory of NUMA nodes to 1 %, GPUs and network devices. Allowed sets are no
- * part of it. A line each, in the order of the tree. */
+ * PUs, sizes of caches, GPUs and network devices. Allowed sets are no part of it, nor is how much
+ * memory a node has: virtual machines are given it while they run. A line each, in the order of the
+ * tree. */
 void topo_canonical(const struct topo *t, struct strv *lines);
 /* SHA-256 over these lines; "" without hwloc. */
 void topo_fingerprint(const struct topo *t, char out[static SHA256_HEX]);

@@ -212,12 +212,8 @@ static void canonical_object(hwloc_obj_t o, struct strv *lines)
                 pus);
     if (hwloc_obj_type_is_cache(o->type))
         str_appendf(&line, ":%llu", (unsigned long long)o->attr->cache.size);
-    /* to 1 %: the logarithm to the base 1.01 */
     if (o->type == HWLOC_OBJ_NUMANODE)
-        str_appendf(&line, ":%.0f",
-                    o->attr->numanode.local_memory
-                        ? log((double)o->attr->numanode.local_memory) / log(1.01)
-                        : 0.0);
+        str_append(&line, o->attr->numanode.local_memory ? ":memory" : ":no memory");
     strv_push(lines, line.data);
 }
 
