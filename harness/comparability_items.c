@@ -73,6 +73,8 @@ const struct comparability_item comparability_items[] = {
     {"host.governor", ALLOC(EQUAL), "CPU frequency governor", NULL},
     {"topology.fingerprint", RECORD_ALLOC(EQUAL), "hardware topology",
      "`ncbench topo diff --session SESSION A B` tells where the trees differ"},
+    {"topology.other_fingerprints", RECORD_ALLOC(NAMED), "hardware topology of",
+     "the ranks of that node see another machine than under the baseline"},
     {"topology.allowed_pus", RECORD_ALLOC(EQUAL), "CPUs that the topology allows",
      "look at cpuset options of the runtime and at the cgroup it runs in"},
     {"topology.allowed_nodes", RECORD_ALLOC(EQUAL), "NUMA nodes that the topology allows",

@@ -2,6 +2,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "common/host_name.h"
 #include "common/mem.h"
 
 #include <errno.h>
@@ -142,6 +143,14 @@ static void read_stderr(struct trial_facts *f)
         auto_free char *path = mem_printf("%s/" RANK_ERR_FMT, f->dir, 0);
         read_tail(path, &f->stderr_tail);
     }
+}
+
+const char *trial_host(const struct trial_facts *f, int64_t node)
+{
+    const struct slurm_allocation *a = f->context->allocation;
+    if (!a)
+        return host_name();
+    return node < (int64_t)a->nodes.count ? a->nodes.items[node] : NULL;
 }
 
 /* Whose children the ranks are, if not ours; NULL: they are ours. */

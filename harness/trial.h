@@ -138,8 +138,10 @@ bool trial_end_all(struct trial_facts *f, struct str *left);
 /* Where the ranks are no children of ours, what was observed of our children is none of theirs:
  * null, with the reason. collected: as collectors_emit gives it. */
 void trial_mend_collected(const struct trial_facts *f, json_t *collected);
-/* What the first rank exported: kept under topo/<runtime>/<host>.xml, compared with the host's own
- * view and with the baseline's. */
+/* The name of the trial's node number `node`; NULL: the allocation has no such node. */
+const char *trial_host(const struct trial_facts *f, int64_t node);
+/* What the first rank of each node exported: kept under topo/<runtime>/<host>.xml, compared with
+ * the host's own view and with the baseline's. */
 void trial_topology(struct trial_facts *f);
 void trial_judge(struct trial_facts *f);
 json_t *trial_record_make(const struct trial_facts *f);

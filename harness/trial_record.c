@@ -105,8 +105,6 @@ static void put_gpus_per_node(const struct trial_facts *f, json_t *r)
 
 static void put_shape(const struct trial_facts *f, json_t *r)
 {
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
     json_put_str(r, "started_utc", f->started_utc);
     json_put_f64(r, "mono_origin_s", f->origin_s);
     put_number(r, "spawn_s", f->spawn_s - f->origin_s, "nothing was started");
@@ -119,11 +117,9 @@ static void put_shape(const struct trial_facts *f, json_t *r)
     json_put_int(r, "threads_per_rank", f->cell->threads_per_rank);
     put_gpus_per_node(f, r);
     json_t *hosts = json_array();
-    const struct slurm_allocation *a = f->context->allocation;
-    for (int64_t i = 0; a && i < f->cell->nodes && i < (int64_t)a->nodes.count; i++)
-        json_array_append_new(hosts, json_string(a->nodes.items[i]));
-    if (!a)
-        json_array_append_new(hosts, json_string(host));
+    for (int64_t i = 0; i < (trial_is_step(f) ? f->cell->nodes : 1); i++)
+        if (trial_host(f, i))
+            json_array_append_new(hosts, json_string(trial_host(f, i)));
     json_put(r, "hosts", hosts);
 }
 

@@ -1,5 +1,5 @@
-/* The topology that a trial's first rank exported from inside. One file a host and runtime is kept;
- * a trial that saw the same leaves none behind, one that saw another keeps its own. */
+/* The topology that the first rank of each node exported from inside. One file a host and runtime
+ * is kept; a trial that saw the same leaves none behind, one that saw another keeps its own. */
 #include "common/cleanup.h"
 #include "common/fs.h"
 #include "common/mem.h"
@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define FILE_NAME "topo.rank00000.xml" /* one node: its first rank is rank 0 */
 
 /* The file's path below the session's directory, owned. */
 static char *keep(const struct trial_facts *f, const char *host, const char *fresh)
@@ -34,7 +32,7 @@ static char *keep(const struct trial_facts *f, const char *host, const char *fre
         return name;
     }
     free(name);
-    return mem_printf("trials/%s/%s", f->id, FILE_NAME);
+    return mem_printf("trials/%s/%s", f->id, fs_basename(fresh));
 }
 
 /* "same", …, as `key`; what differs, as words, behind `list`. */
@@ -87,37 +85,63 @@ static const char *why_none(const struct trial_facts *f)
     return why ? why : "no rank exported it";
 }
 
+/* What the rank saw, as the record has it; NULL: it exported nothing, or err says why not. */
+static json_t *topology_of(const struct trial_facts *f, const char *host, int rank,
+                           struct error *err)
+{
+    auto_free char *fresh = mem_printf("%s/" TOPOLOGY_FILE_FMT, f->dir, rank);
+    auto_topo t = {0};
+    if (!host || !fs_exists(fresh) || topo_load(fresh, &t, err))
+        return NULL;
+    const size_t base = f->context->scenario->baseline;
+    const char *dir = f->context->session_dir;
+    auto_free char *outside = mem_printf("%s/topo/%s.xml", dir, host);
+    auto_free char *reference =
+        mem_printf("%s/topo/%s/%s.xml", dir, f->cell->runtimes[base].name, host);
+    auto_free char *name = keep(f, host, fresh);
+    auto_free char *path = mem_printf("%s/%s", dir, name);
+    json_t *out = describe(&t), *host_list = json_array(), *list = json_array();
+    json_put_str(out, "host", host);
+    json_put_str(out, "xml", name);
+    compare_with(out, "vs_host", outside, path, "the host's own view is not known", host_list);
+    if (f->planned->runtime == base)
+        json_put_null(out, "vs_baseline", "this is the baseline");
+    else
+        compare_with(out, "vs_baseline", reference, path,
+                     "the baseline has not told its topology yet", list);
+    json_put(out, "differences", list);
+    json_put(out, "host_differences", host_list);
+    return out;
+}
+
+/* The first node's is the record's; those of the others stand below it, by host. */
+static void add_other(json_t *first, json_t *other)
+{
+    json_t *all = json_object_get(first, "other_nodes");
+    json_t *prints = json_object_get(first, "other_fingerprints");
+    const char *host = json_read_str(other, "host");
+    if (!all) {
+        json_put(first, "other_nodes", all = json_object());
+        json_put(first, "other_fingerprints", prints = json_object());
+    }
+    json_put_str(prints, host, json_read_str(other, "fingerprint"));
+    json_object_set_new(all, host, other);
+}
+
 void trial_topology(struct trial_facts *f)
 {
-    auto_free char *fresh = mem_printf("%s/%s", f->dir, FILE_NAME);
-    auto_topo t = {0};
-    auto_error struct error err = ERROR_INIT;
-    if (!fs_exists(fresh) || topo_load(fresh, &t, &err)) {
-        f->no_topology = mem_strdup(err.code ? err.message : why_none(f));
-        return;
+    for (size_t i = 0; i < f->events.count; i++) {
+        const int rank = f->events.items[i].rank;
+        const int64_t node = trial_is_step(f) ? rank / f->cell->ranks_per_node : 0;
+        auto_error struct error err = ERROR_INIT;
+        json_t *own = topology_of(f, trial_host(f, node), rank, &err);
+        if (own && !f->topology)
+            f->topology = own;
+        else if (own)
+            add_other(f->topology, own);
+        else if (err.code && !f->no_topology)
+            f->no_topology = mem_strdup(err.message);
     }
-    const struct scenario *s = f->context->scenario;
-    const char *dir = f->context->session_dir;
-    const char *baseline = f->cell->runtimes[s->baseline].name;
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    auto_free char *outside = mem_printf("%s/topo/%s.xml", dir, host);
-    auto_free char *reference = mem_printf("%s/topo/%s/%s.xml", dir, baseline, host);
-    char *name = keep(f, host, fresh);
-    auto_free char *path = mem_printf("%s/%s", dir, name);
-    f->topology = json_object();
-    json_put_str(f->topology, "xml", name);
-    auto_json *about = describe(&t);
-    json_object_update(f->topology, about);
-    json_t *host_list = json_array(), *list = json_array();
-    compare_with(f->topology, "vs_host", outside, path, "the host's own view is not known",
-                 host_list);
-    if (f->planned->runtime == s->baseline)
-        json_put_null(f->topology, "vs_baseline", "this is the baseline");
-    else
-        compare_with(f->topology, "vs_baseline", reference, path,
-                     "the baseline has not told its topology yet", list);
-    json_put(f->topology, "differences", list);
-    json_put(f->topology, "host_differences", host_list);
-    free(name);
+    if (!f->topology && !f->no_topology)
+        f->no_topology = mem_strdup(why_none(f));
 }

@@ -87,6 +87,9 @@ equal "over tcp where there are several" "$(jq -r 'select(.nodes == 4).config.co
 equal "all arms learn the same" "$(jq -r '[.nodes, .train.loss_last] | join(" ")' "$S/trials.jsonl" | sort -u | wc -l)" 3
 equal "the records name job and step" "$(jq -r 'select(.slurm.step != null).slurm.step' "$S/trials.jsonl" | grep -cE '^[0-9]+\.[0-9]+$')" "$n"
 equal "what the harness cannot see is null, with a reason" "$(jq -r '.rusage_why' "$S/trials.jsonl" | sort -u | grep -c 'step of Slurm')" 1
+equal "every node's topology is kept, by its name" \
+    "$(jq -r 'select(.nodes == 4 and .runtime == "bare").topology | [.host, .xml, (.other_nodes | keys | join(","))] | join(" ")' "$S/trials.jsonl" | sort -u)" \
+    'n1 topo/bare/n1.xml n2,n3,n4'
 check "the records fit their schema" python3 tests/cli/schema.py results/schemas/trial.json "$S/trials.jsonl"
 equal "no step is left" "$(steps_left)" 0
 
