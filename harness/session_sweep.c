@@ -7,6 +7,7 @@
 #include "harness/session.h"
 #include "harness/trial.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,28 +35,40 @@ static const struct planned_trial *planned(const struct session *s, const char *
     return NULL;
 }
 
-static int stop_one(struct session *s, const struct planned_trial *t, const char *name,
-                    int64_t process, int64_t of, struct error *err)
+/* As if the trial were to be ended: on this node, or on each node of a step. */
+static int stop_process(struct trial_facts *f, const char *id, struct error *err)
 {
-    const struct cell *cell = &s->scenario.cells[t->cell];
-    const struct runtime_spec *spec = &cell->runtimes[t->runtime];
-    const struct runtime_ops *ops = runtime_find(spec->kind);
-    if (!ops || !ops->stop)
-        return 0;
-    auto_free char *dir = mem_printf("%s/trials/%s", s->dir, name);
-    auto_free char *unique_id = mem_printf("%s.%s", s->id, name);
-    auto_free char *id = trial_process_id(unique_id, process, of);
     struct strv none = STRV_INIT;
     struct mounts mounts = {0};
-    struct runtime_launch launch = {.spec = spec,
-                                    .trial_id = id,
-                                    .trial_dir = dir,
-                                    .session_dir = s->dir,
-                                    .argv = &none,
-                                    .env = &none,
-                                    .mounts = &mounts,
-                                    .cwd = dir};
-    return ops->stop(&launch, err);
+    struct trial_process *p = &f->processes[0];
+    p->launch = (struct runtime_launch){.spec = f->spec,
+                                        .trial_id = id,
+                                        .trial_dir = f->dir,
+                                        .session_dir = f->context->session_dir,
+                                        .argv = &none,
+                                        .env = &none,
+                                        .mounts = &mounts,
+                                        .cwd = f->dir};
+    if (!trial_is_step(f))
+        return f->ops->stop ? f->ops->stop(&p->launch, err) : 0;
+    trial_step_remove(f);
+    return f->flags.count ? error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s", f->flags.items[0]) : 0;
+}
+
+static int stop_all(const struct trial_context *context, const struct planned_trial *t, int64_t n,
+                    struct error *err)
+{
+    struct trial_facts f;
+    trial_facts_init(&f, context, t, 1, 0);
+    f.dir = mem_printf("%s/trials/%s", context->session_dir, t->id);
+    f.processes = mem_zalloc(1, sizeof *f.processes);
+    f.n_processes = 1;
+    for (int64_t i = 0; i < n && !err->code; i++) {
+        auto_free char *id = trial_process_id(f.unique_id, i, n);
+        stop_process(&f, id, err);
+    }
+    trial_facts_release(&f);
+    return err->code ? error_wrap(err, "what trial %s left behind", t->id) : 0;
 }
 
 static int stop_unrecorded(struct session *s, const char *name, struct error *err)
@@ -63,11 +76,15 @@ static int stop_unrecorded(struct session *s, const char *name, struct error *er
     const struct planned_trial *t = planned(s, name);
     if (!t || has_record(s, name))
         return 0;
-    const int64_t n = trial_process_count(&s->scenario, &s->scenario.cells[t->cell]);
-    for (int64_t i = 0; i < n; i++)
-        if (stop_one(s, t, name, i, n, err))
-            return error_wrap(err, "what trial %s left behind", name);
-    return 0;
+    const struct trial_context context = {.scenario = &s->scenario,
+                                          .session_id = s->id,
+                                          .session_dir = s->dir,
+                                          .allocation =
+                                              s->allocation.job_id ? &s->allocation : NULL};
+    struct planned_trial tried = *t;
+    snprintf(tried.id, sizeof tried.id, "%s", name); /* whichever attempt it was */
+    return stop_all(&context, &tried,
+                    trial_process_count(&s->scenario, &s->scenario.cells[t->cell]), err);
 }
 
 int session_sweep(struct session *s, struct error *err)

@@ -189,6 +189,27 @@ equal "TERM to ncbench" "$(ended)" 143
 equal "… the ranks ended in good order" "$(field 1 '.outcome + " " + ([.exit.codes[] != null] | all | tostring)')" 'cancelled true'
 equal "… no step is left" "$(steps_left)" 0
 
+# ---- what a killed session left on its nodes goes before the next trial -----------------------------------
+case $arms in
+    *podman*)
+        nano swept 1000000 2 ', {name: podman, kind: podman, image: localhost/ncbench/slurm-test:latest}'
+        sed -i 's/baseline: bare/baseline: podman/; s/{name: bare, kind: bare}, //' "$T/swept.yaml"
+        background swept -N2 -c1 -wn1,n2
+        kill -KILL "$(jq .pid "$S/session.json")"
+        ended >/dev/null
+        name=$(jq -r '.processes[0] | map(select(startswith("--name")))[0] | sub("--name="; "")' "$S/trials/c00.b00.podman/launch.json")
+        # salloc gave the nodes back, whose containers may outlive the step or not
+        srun -N2 -wn1,n2 --ntasks-per-node=1 podman rm --force --ignore --time=0 "$name" >/dev/null 2>&1
+        check "a container is left on each node" srun -N2 -wn1,n2 --ntasks-per-node=1 podman create --name "$name" localhost/ncbench/slurm-test:latest true
+        sed -i 's/num_iterations: 1000000/num_iterations: 20/' "$S/scenario.yaml"
+        check "the session goes on" in_job -N2 -c1 -wn1,n2 -- timeout 60 ncbench run --resume "$S" --allow-drift --progress none
+        equal "… at its first attempt" "$(jq -r '.outcome + " " + (.attempt | tostring)' "$S/trials.jsonl" | tr '\n' ' ')" 'ok 1 '
+        srun -N2 -wn1,n2 --ntasks-per-node=1 podman ps --all --format '{{.Names}}' >"$OUT" 2>/dev/null
+        no_match "… and no container is left" "$name" "$OUT"
+        ;;
+    *) skip "what a killed session left on its nodes" "podman does not work on the virtual nodes" ;;
+esac
+
 # ---- a node dies in the middle, and the session goes on in the next job -----------------------------------
 nano node 1000000 '4' ''
 background node -N4 -c1 --no-kill
