@@ -254,7 +254,8 @@ static json_t *libraries(const json_t *list)
         const char *path = json_read_str(lib, "path");
         const char *name = json_read_str(lib, "name");
         const char *id = json_read_str(lib, "build_id");
-        if (path && !name) /* as older records are */
+        id = id ? id : json_read_str(lib, "sha256"); /* linked without one */
+        if (path && !name)                           /* as older records are */
             name = fs_basename(path);
         if (name && !str_starts_with(name, "libnss_"))
             json_object_set_new(out, name, json_string(id ? id : "no build id"));

@@ -25,7 +25,7 @@
  *                tmp and what events_path told
  *   topology     xml (name of hwloc's XML in the trial's directory), export_s
  *   counters     sources {name: rung}, unavailable {name: why} (common/counters.h)
- *   libraries    [{path, name (asked for by it), build_id}], sorted by path */
+ *   libraries    [{path, name (asked for by it), build_id, sha256}], sorted by path */
 #ifndef WORKLOAD_ENV_H
 #define WORKLOAD_ENV_H
 

@@ -1,11 +1,13 @@
-/* The shared libraries that are mapped, by name, path and build id: the id is in memory already, so
- * no file is hashed. The name is what was asked for (libopenblas.so.0); the path may end in
- * another, with a version of the file's own. */
+/* The shared libraries that are mapped, by name, path, build id (which is in memory already) and
+ * checksum, which costs a reading of each file: in no phase and before the first step. The name is
+ * what was asked for (libopenblas.so.0); the path may end in another, with a version of the file's
+ * own. */
 #include "workload/env_priv.h"
 
 #include "common/cleanup.h"
 #include "common/fs.h"
 #include "common/mem.h"
+#include "common/protocol.h"
 #include "common/str.h"
 
 #include <elf.h>
@@ -58,6 +60,19 @@ static int add_library(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
+static void put_checksum(json_t *library, const char *path, const json_t *before)
+{
+    char digest[SHA256_HEX];
+    auto_error struct error err = ERROR_INIT;
+    const char *known = json_read_str(before, "path"), *sum = json_read_str(before, "sha256");
+    if (known && sum && !strcmp(known, path)) /* loaded under two names */
+        json_put_str(library, "sha256", sum);
+    else if (sha256_file(path, digest, NANOCHAT_EXIT_BUG, &err))
+        json_put_null(library, "sha256", err.message);
+    else
+        json_put_str(library, "sha256", digest);
+}
+
 json_t *env_libraries(void)
 {
     auto_strv lines = STRV_INIT;
@@ -76,6 +91,7 @@ json_t *env_libraries(void)
             json_put_str(library, "build_id", id);
         else
             json_put_null(library, "build_id", "linked without one");
+        put_checksum(library, lines.items[i], i ? json_array_get(list, i - 1) : NULL);
         json_array_append_new(list, library);
     }
     return list;

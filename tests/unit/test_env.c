@@ -373,6 +373,10 @@ static void this_machine_is_described(void)
         const char *name = json_read_str(l, "name");
         CU_ASSERT(path && path[0] == '/');
         CU_ASSERT(name && *name && !strchr(name, '/'));
+        char digest[SHA256_HEX] = "";
+        auto_error struct error err = ERROR_INIT;
+        sha256_file(path, digest, 1, &err);
+        CU_ASSERT_STR(json_read_str(l, "sha256"), digest);
         libc = libc || (name && !strcmp(name, "libc.so.6") && id && strlen(id) >= 16);
     }
     CU_ASSERT(libc);
