@@ -190,6 +190,31 @@ static json_t *bind_of(const struct trial_facts *f, const struct rank_events *e,
     return b;
 }
 
+/* How often the scheduler moved a rank's threads to another CPU, over its whole life. */
+static void put_migrations(const struct trial_facts *f, json_t *r)
+{
+    auto_json *m = json_object();
+    json_t *each = json_array();
+    int64_t sum = 0, n = 0;
+    const char *why = f->events.count ? NULL : "no rank wrote events";
+    json_put(m, "per_rank", each);
+    for (size_t i = 0; !why && i < f->events.count; i++) {
+        const json_t *done = f->events.items[i].done;
+        const char *told = json_read_str(done, "cpu_migrations_why");
+        if (!json_read_i64(done, "cpu_migrations", &n))
+            why = told ? told : "a rank did not tell at its end";
+        json_array_append_new(each, json_integer(n));
+        sum += n;
+    }
+    json_put_int(m, "total", sum);
+    if (!why)
+        json_put_str(m, "source", json_read_str(f->events.items[0].done, "cpu_migrations_source"));
+    if (why)
+        json_put_null(r, "cpu_migrations", why);
+    else
+        json_put(r, "cpu_migrations", steal(&m));
+}
+
 /* What each rank saw from inside, and where it was bound. */
 static void put_ranks(const struct trial_facts *f, json_t *r)
 {
@@ -281,6 +306,7 @@ json_t *trial_record_make(const struct trial_facts *f)
     put_ranks(f, r);
     if (f->collected)
         json_object_update_missing(r, f->collected);
+    put_migrations(f, r);
     put_event_health(f, r);
     put_exit(f, r);
     if (trial_is_step(f))

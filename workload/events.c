@@ -37,6 +37,7 @@ struct events {
     struct comm_record lost; /* op NULL: none */
     json_t *paths;           /* what: path */
     const struct counters *counters;
+    struct counters *migrations; /* NULL: nothing is recorded */
 };
 
 static int write_failed(const struct events *e, struct error *err)
@@ -251,6 +252,7 @@ static void release(struct events *e)
     free(e->steps);
     free(e->comms);
     str_release(&e->text);
+    counters_close(e->migrations);
     json_decref(e->paths);
     free(e);
 }
@@ -306,6 +308,7 @@ int events_open(struct events **out, int rank, double entry_s, int argc, char *c
         release(e);
         return -err->code;
     }
+    e->migrations = events_migrations_open();
     *out = e;
     return 0;
 }
@@ -318,6 +321,7 @@ static void write_done(struct events *e, int code, const struct error *why, stru
     json_put_int(fields, "comm_dropped", e->comms_dropped);
     if (why && why->message)
         json_put_str(fields, "error", why->message);
+    events_put_migrations(fields, e->migrations);
     events_put(e, EVENT_DONE, fields, err);
 }
 

@@ -57,9 +57,10 @@ void events_comm(void *events, const struct comm_record *record);
 /* Any other event: writes {"event": name, "t_s": …, fields…}; steals fields. */
 int events_put(struct events *e, const char *name, json_t *fields, struct error *err);
 int events_flush(struct events *e, struct error *err);
-/* done {exit_code, steps, comm_dropped, error (after an error: its message)}; then closes and
- * frees. Returns the exit code to use: `code`, or NANOCHAT_EXIT_WRITE if code was 0 and the file
- * cannot be written (which is then said on standard error). NULL e: returns code. */
+/* done {exit_code, steps, comm_dropped, error (after an error: its message), cpu_migrations (of all
+ * threads since events_open; null + why), cpu_migrations_source}; then closes and frees. Returns
+ * the exit code to use: `code`, or NANOCHAT_EXIT_WRITE if code was 0 and the file cannot be written
+ * (which is then said on standard error). NULL e: returns code. */
 int events_finish(struct events *e, int code, const struct error *why);
 
 #endif

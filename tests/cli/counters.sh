@@ -35,6 +35,15 @@ equal "a count a name: steady steps, both ranks" "$(of low '.train.steady_steps 
     '[8,true,5]'
 equal "each rank tells each step" "$(cat "$S"/trials/c00.b00.bare/events.rank*.jsonl | grep -c '"event":"counters"')" 16
 no_match "nothing is counted as nothing" '"(PAPI_TOT_INS|NO_SUCH_EVENT)":0' "$S/trials/c00.b00.low/events.rank00000.jsonl"
+# ---- migrations, told at a rank's end
+if grep -q nr_migrations /proc/self/sched 2>/dev/null; then
+    equal "how often each rank was moved" "$(of bare '.cpu_migrations | [.source, (.per_rank | length), (.per_rank | add) == .total]')" '["proc",2,true]'
+else
+    skip "how often each rank was moved" "no nr_migrations here"
+fi
+# there is no /proc/self/task/N/sched in the fixture, and perf is forbidden
+equal "where nobody counts it there is no zero" "$(of low '.cpu_migrations')" null
+match "but every rung's reason" 'perf_event_paranoid is 4.*nr_migrations' <(of low '.cpu_migrations_why')
 check "compare" ncbench compare "$S"
 match "what both have from one source" '^ +all +rusage::MINOR-FAULTS +rusage +[0-9]' "$OUT"
 match "what one lacks is not compared" 'NO_SUCH_EVENT is not compared: bare has none \(' "$OUT"
