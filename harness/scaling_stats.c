@@ -1,6 +1,5 @@
 #include "harness/scaling_stats.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -120,43 +119,4 @@ struct scaling_slope scaling_slope(const double *x, const double *y, size_t n, d
     out.ci = (struct interval){out.slope - half, out.slope + half};
     out.p = se > 0 ? 2 * stats_t_upper(fabs(out.slope) / se, nu) : out.slope == 0;
     return out;
-}
-
-/* "AllReduce", "all_reduce" and "all-reduce" are one name. */
-static bool same_op(const char *a, const char *b)
-{
-    for (;; a++, b++) {
-        while (*a == '_' || *a == '-')
-            a++;
-        if (tolower((unsigned char)*a) != *b)
-            return false;
-        if (!*b)
-            return true;
-    }
-}
-
-bool scaling_busbw_factor(const char *op, int64_t n, double *factor)
-{
-    static const struct {
-        const char *op;
-        int kind; /* 2: 2(n-1)/n, 1: (n-1)/n, 0: 1 */
-    } table[] = {{"allreduce", 2},     {"allreducesum", 2},     {"allgather", 1},
-                 {"reducescatter", 1}, {"reducescattersum", 1}, {"alltoall", 1},
-                 {"gather", 1},        {"scatter", 1},          {"broadcast", 0},
-                 {"reduce", 0},        {"sendrecv", 0}};
-    if (n < 2)
-        return false;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        if (!same_op(op, table[i].op))
-            continue;
-        double share = (double)(n - 1) / (double)n;
-        *factor = table[i].kind ? table[i].kind * share : 1;
-        return true;
-    }
-    return false;
-}
-
-double scaling_algbw_gb_s(double bytes, double time_us)
-{
-    return bytes / time_us / 1e3;
 }

@@ -1,5 +1,4 @@
-/* Scaling: efficiency, serial fraction, the fits of Amdahl, Gustafson and Gunther (USL), and the
- * bus-bandwidth factors of collectives.
+/* Scaling: efficiency, serial fraction, and the fits of Amdahl, Gustafson and Gunther (USL).
  *
  * N is the number of ranks (or nodes; the caller says which), T(N) the step time, X(N) the
  * throughput. Speed-up C(N) is relative to N = 1; where 1 was not measured, efficiency is relative
@@ -47,10 +46,5 @@ struct scaling_slope {
     double p; /* two-sided, of no slope */
 };
 struct scaling_slope scaling_slope(const double *x, const double *y, size_t n, double confidence);
-
-/* nccl-tests' conventions: algbw = bytes / time, busbw = algbw times the factor. op by its name in
- * `comm` events ("all_reduce", "AllReduce", …). False: n < 2, or no such operation. */
-bool scaling_busbw_factor(const char *op, int64_t n, double *factor);
-double scaling_algbw_gb_s(double bytes, double time_us); /* GB = 10^9 bytes */
 
 #endif

@@ -1,4 +1,5 @@
 /* What the events say about time: phases, steps, collectives. */
+#include "common/busbw.h"
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "harness/nccl_log.h"
@@ -263,18 +264,6 @@ void trial_record_train(const struct trial_facts *f, json_t *record)
 
 /* ---- collectives -------------------------------------------------------------------------------
  */
-/* nccl-tests' factor between algorithm and bus bandwidth. */
-static double bus_factor(const char *op, double n)
-{
-    if (n < 2)
-        return NAN;
-    if (strstr(op, "reduce_scatter") || strstr(op, "all_gather"))
-        return (n - 1) / n;
-    if (strstr(op, "all_reduce"))
-        return 2 * (n - 1) / n;
-    return strstr(op, "broadcast") ? 1 : NAN;
-}
-
 /* The same collective of all ranks together. */
 static double *gather_times(const struct trial_facts *f, const struct comm_event *like, size_t *n)
 {
@@ -300,8 +289,7 @@ static json_t *collective(const struct trial_facts *f, const struct comm_event *
 {
     size_t n;
     auto_free double *times = gather_times(f, c, &n);
-    double median = stats_median(times, n), factor = bus_factor(c->op, (double)f->ranks);
-    double algbw = median > 0 ? (double)c->bytes / median * 1e-3 : NAN; /* bytes/us → 10^9 B/s */
+    double median = stats_median(times, n), algbw = algbw_gb_s((double)c->bytes, median);
     json_t *o = json_object(), *t = json_object();
     json_put_str(o, "op", c->op);
     json_put_int(o, "bytes", c->bytes);
@@ -310,7 +298,7 @@ static json_t *collective(const struct trial_facts *f, const struct comm_event *
     put_number(t, "p95", stats_quantile(times, n, 0.95), "no samples");
     json_put(o, "time_us", t);
     put_number(o, "algbw_gb_s", algbw, "no measurable time");
-    put_number(o, "busbw_gb_s", algbw * factor,
+    put_number(o, "busbw_gb_s", algbw * busbw_factor(c->op, f->ranks),
                f->ranks < 2 ? "one rank has no bus" : "no factor is agreed for this operation");
     return o;
 }

@@ -1,5 +1,6 @@
 #include "workload/comm_perf.h"
 
+#include "common/busbw.h"
 #include "common/mem.h"
 #include "common/protocol.h"
 
@@ -160,15 +161,6 @@ static int compare_ranks(struct comm_perf *p, struct comm_perf_result *out, stru
     return 0;
 }
 
-static double bus_factor(enum comm_perf_op op, double n)
-{
-    switch (op) {
-    case PERF_ALL_REDUCE: return 2 * (n - 1) / n;
-    case PERF_BROADCAST: return 1;
-    default: return (n - 1) / n;
-    }
-}
-
 static int summarise(struct comm_perf *p, struct comm_perf_result *out, struct error *err)
 {
     int64_t n = p->iterations;
@@ -186,8 +178,8 @@ static int summarise(struct comm_perf *p, struct comm_perf_result *out, struct e
     out->p95_us = percentile(p->samples, n, 0.95);
     out->p99_us = percentile(p->samples, n, 0.99);
     out->max_us = p->samples[n - 1];
-    out->algbw_gb_s = out->time_us > 0 ? (double)out->bytes / out->time_us * 1e-3 : NAN;
-    out->busbw_gb_s = p->world > 1 ? out->algbw_gb_s * bus_factor(out->op, p->world) : NAN;
+    out->algbw_gb_s = algbw_gb_s((double)out->bytes, out->time_us);
+    out->busbw_gb_s = out->algbw_gb_s * busbw_factor(comm_perf_names[out->op], p->world);
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* The test vectors of the method (docs/methodology.md) and properties of the statistics. */
+#include "common/busbw.h"
 #include "harness/scaling_stats.h"
 #include "harness/stats.h"
 #include "harness/stats_paired.h"
@@ -212,19 +213,17 @@ static void usl_constraints(void)
 
 static void bus_bandwidth(void)
 {
-    double factor;
-    double algbw = scaling_algbw_gb_s(1073741824.0, 2500);
+    double algbw = algbw_gb_s(1073741824.0, 2500);
     CU_ASSERT_NEAR(algbw, 429.4967, 5e-5);
-    CU_ASSERT(scaling_busbw_factor("AllReduce", 4, &factor));
-    CU_ASSERT_NEAR(algbw * factor, 644.2451, 5e-5);
-    CU_ASSERT(scaling_busbw_factor("all_gather", 4, &factor));
-    CU_ASSERT_NEAR(algbw * factor, 322.1225, 1e-4);
-    CU_ASSERT(scaling_busbw_factor("Broadcast", 4, &factor));
-    CU_ASSERT_NEAR(algbw * factor, 429.4967, 5e-5);
-    CU_ASSERT(scaling_busbw_factor("reduce_scatter_sum", 2, &factor));
-    CU_ASSERT_NEAR(factor, .5, 0);
-    CU_ASSERT(!scaling_busbw_factor("AllReduce", 1, &factor));
-    CU_ASSERT(!scaling_busbw_factor("frobnicate", 4, &factor));
+    CU_ASSERT(isnan(algbw_gb_s(8, 0)));
+    CU_ASSERT_NEAR(algbw * busbw_factor("AllReduce", 4), 644.2451, 5e-5);
+    CU_ASSERT_NEAR(algbw * busbw_factor("all_gather", 4), 322.1225, 1e-4);
+    CU_ASSERT_NEAR(algbw * busbw_factor("Broadcast", 4), 429.4967, 5e-5);
+    CU_ASSERT_NEAR(busbw_factor("reduce_scatter_sum", 2), .5, 0);
+    CU_ASSERT_NEAR(busbw_factor("all_reduce_max", 4), 1.5, 0);
+    CU_ASSERT(isnan(busbw_factor("AllReduce", 1)));
+    CU_ASSERT(isnan(busbw_factor("frobnicate", 4)));
+    CU_ASSERT(isnan(busbw_factor("reduced", 4)));
 }
 
 static void looks_and_holm(void)
