@@ -304,6 +304,28 @@ size_t str_utf8_valid(const char *s, size_t len)
     return len;
 }
 
+void str_append_quoted(struct str *s, const char *word)
+{
+    str_append_char(s, '\'');
+    for (; *word; word++) {
+        if (*word == '\'')
+            str_append(s, "'\\''");
+        else
+            str_append_char(s, *word);
+    }
+    str_append_char(s, '\'');
+}
+
+void str_append_word(struct str *s, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "@%+=:,./_-";
+    if (*word && strspn(word, plain) == strlen(word))
+        str_append(s, word);
+    else
+        str_append_quoted(s, word);
+}
+
 void str_append_printable(struct str *s, const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len;) {

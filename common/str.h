@@ -71,6 +71,9 @@ const char *str_nearest(const char *word, const char *const *candidates, size_t 
 size_t str_utf8_valid(const char *s, size_t len);
 /* Length in bytes (1 to 4) of the valid sequence that begins at s, or 0 if there is none. */
 size_t str_utf8_sequence(const char *s, size_t len);
+/* A word of a shell: in quotes, where everything is literal; or only where it must be. */
+void str_append_quoted(struct str *s, const char *word);
+void str_append_word(struct str *s, const char *word);
 /* Append the bytes with every invalid one replaced by U+FFFD, control characters other than tab
  * and newline by \xNN: for showing foreign output. */
 void str_append_printable(struct str *s, const char *bytes, size_t len);

@@ -35,29 +35,13 @@ const struct option_spec plan_options[] = {
     {0},
 };
 
-/* An argument as a shell would need it, so that lines can be read without doubt. */
-static void append_quoted(struct str *out, const char *arg)
-{
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                               "_@%+=:,./{}-";
-    if (*arg && !arg[strspn(arg, safe)]) {
-        str_append(out, arg);
-        return;
-    }
-    str_append_char(out, '\'');
-    for (; *arg; arg++)
-        if (*arg == '\'')
-            str_append(out, "'\\''");
-        else
-            str_append_printable(out, arg, 1);
-    str_append_char(out, '\'');
-}
-
 static void append_command(struct str *out, const struct strv *argv)
 {
     for (size_t i = 0; i < argv->count; i++) {
+        auto_str word = STR_INIT;
+        str_append_word(&word, argv->items[i]);
         str_append_char(out, ' ');
-        append_quoted(out, argv->items[i]);
+        str_append_printable(out, word.data, word.len);
     }
     str_append_char(out, '\n');
 }

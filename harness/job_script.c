@@ -10,24 +10,6 @@
 
 #define WARN_S 120 /* before the end of the job ncbench is told, to end the trial and write */
 
-void shell_quote(struct str *out, const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "@%+=:,./_-";
-    if (*text && strspn(text, plain) == strlen(text)) {
-        str_append(out, text);
-        return;
-    }
-    str_append_char(out, '\'');
-    for (const char *p = text; *p; p++) {
-        if (*p == '\'')
-            str_append(out, "'\\''");
-        else
-            str_append_char(out, *p);
-    }
-    str_append_char(out, '\'');
-}
-
 static bool same(const char *a, const char *b)
 {
     return (!a && !b) || (a && b && !strcmp(a, b));
@@ -112,7 +94,7 @@ static int append_options(const struct scenario *s, struct str *out, struct erro
 static void append_setting(struct str *out, const char *name, const char *value)
 {
     str_appendf(out, "%s=", name);
-    shell_quote(out, value);
+    str_append_word(out, value);
     str_append_char(out, '\n');
 }
 
@@ -160,15 +142,15 @@ int job_script_write(const struct scenario *s, const struct job_script_options *
     str_append(out, "arguments=(--progress=plain");
     if (o->out) {
         str_append(out, " --out=");
-        shell_quote(out, o->out);
+        str_append_word(out, o->out);
     }
     str_append(out, ")\n# Only a new session takes these.\nstart=(");
     for (size_t i = 0; i < o->start->count; i++) {
         str_append(out, i ? " " : "");
-        shell_quote(out, o->start->items[i]);
+        str_append_word(out, o->start->items[i]);
     }
     str_append(out, ")\ncd ");
-    shell_quote(out, o->directory);
+    str_append_word(out, o->directory);
     str_append_char(out, '\n');
     for (size_t i = 0; i < s->cells[0].slurm.setup.count; i++)
         str_appendf(out, "%s\n", s->cells[0].slurm.setup.items[i]);

@@ -15,7 +15,5 @@ struct job_script_options {
 /* Appends it. 3: the scenario does not run under Slurm, or its cells ask for different jobs. */
 int job_script_write(const struct scenario *s, const struct job_script_options *o, struct str *out,
                      struct error *err);
-/* A word of a shell, quoted where it must be. */
-void shell_quote(struct str *out, const char *text);
 
 #endif

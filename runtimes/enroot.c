@@ -201,19 +201,6 @@ static char *script_path(const struct runtime_launch *launch)
     return mem_printf("%s/enroot.%s.rc", launch->trial_dir, launch->trial_id);
 }
 
-/* 'text' for a shell: everything is literal but the quote itself. */
-static void append_quoted(struct str *out, const char *text)
-{
-    str_append_char(out, '\'');
-    for (; *text; text++) {
-        if (*text == '\'')
-            str_append(out, "'\\''");
-        else
-            str_append_char(out, *text);
-    }
-    str_append_char(out, '\'');
-}
-
 static void write_script(const struct runtime_launch *launch, struct str *out)
 {
     str_append(out, "# Written by ncbench: the environment, the directory, the program.\n");
@@ -221,12 +208,12 @@ static void write_script(const struct runtime_launch *launch, struct str *out)
         const char *item = launch->env->items[i];
         size_t n = strcspn(item, "=");
         str_appendf(out, "export %.*s=", (int)n, item);
-        append_quoted(out, item[n] ? item + n + 1 : "");
+        str_append_quoted(out, item[n] ? item + n + 1 : "");
         str_append_char(out, '\n');
     }
     if (client_given(launch->cwd)) {
         str_append(out, "cd ");
-        append_quoted(out, launch->cwd);
+        str_append_quoted(out, launch->cwd);
         str_append(out, " || exit 1\n");
     }
     str_append(out, "unset SHLVL OLDPWD\nexec \"$@\"\n");
