@@ -102,7 +102,7 @@ static int make_dir(struct session *s, const char *out, struct error *err)
                      parent);
 }
 
-static int check_free(const struct session *s, struct error *err)
+int session_check_disk(const struct session *s, struct error *err)
 {
     int64_t need = s->scenario.limits.disk_free_bytes, free_now = fs_free_bytes(s->dir);
     char a[32], b[32];
@@ -234,7 +234,7 @@ int session_create(const struct session_options *o, struct session *s, struct er
         return -err->code;
     for (size_t i = 0; i < warnings.count; i++)
         log_warn("%s", warnings.items[i]);
-    if (make_dir(s, o->out ? o->out : s->scenario.output.dir, err) || check_free(s, err) ||
+    if (make_dir(s, o->out ? o->out : s->scenario.output.dir, err) || session_check_disk(s, err) ||
         write_inputs(s, o, err) || session_open_trials(s, err))
         return -err->code;
     s->summary = new_summary(s, o);

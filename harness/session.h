@@ -71,6 +71,8 @@ int session_filter(const struct scenario *s, const char *only, struct plan *plan
 /* Probe and prepare every runtime of the plan, describe it; the host's topology. */
 int session_prepare(struct session *s, struct error *err);
 void session_cleanup(struct session *s);
+/* 8: less is free than limits.disk_free asks for. */
+int session_check_disk(const struct session *s, struct error *err);
 /* The allocation that trials are steps of, where the scenario says so. */
 int session_find_allocation(struct session *s, struct error *err);
 /* The program on this host: the given one (4: it is not there), else the one beside ncbench or on

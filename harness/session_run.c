@@ -120,17 +120,6 @@ static bool is_over(struct run *r)
 
 /* ---- one trial ----------------------------------------------------------------------------------
  */
-static int check_disk(struct run *r, struct error *err)
-{
-    int64_t need = r->s->scenario.limits.disk_free_bytes, now = fs_free_bytes(r->s->dir);
-    char a[32], b[32];
-    if (need <= 0 || now < 0 || now >= need)
-        return 0;
-    return error_set(err, NCBENCH_EXIT_RESULTS, "%s: %s free, limits.disk_free asks for %s",
-                     r->s->shown, num_format_size(a, sizeof a, (double)now),
-                     num_format_size(b, sizeof b, (double)need));
-}
-
 static void count_failure(struct run *r, const struct record *record)
 {
     if (record->outcome == OUTCOME_OK || record->outcome == OUTCOME_CANCELLED ||
@@ -158,7 +147,7 @@ static int run_trial(struct run *r, const struct planned_trial *t, int64_t attem
 {
     struct session *s = r->s;
     json_t *record = NULL;
-    if (check_disk(r, err))
+    if (session_check_disk(s, err))
         return -err->code;
     if (lost_allocation(r, false))
         return 0;
