@@ -6,8 +6,6 @@
 #include "common/mem.h"
 #include "harness/session_data.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -143,22 +141,6 @@ static int64_t put_records(const struct session_data *s, int64_t base, struct st
     return base + most + 1;
 }
 
-static int write_text(const char *path, const struct str *text, struct error *err)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot make %s", path);
-    size_t done = 0;
-    ssize_t n = 0;
-    while (done < text->len && (n = write(fd, text->data + done, text->len - done)) > 0)
-        done += (size_t)n;
-    int failed = done < text->len || fsync(fd) ? errno : 0;
-    if (close(fd) || failed)
-        return error_errno(err, NCBENCH_EXIT_RESULTS, failed ? failed : errno, "cannot write %s",
-                           path);
-    return 0;
-}
-
 static bool all_complete(const struct merge *m)
 {
     for (size_t i = 0; i < m->count; i++)
@@ -197,9 +179,10 @@ static int write_session(const struct merge *m, const char *dir, struct error *e
     json_object_set_new(resolved, "merged", list_of(m));
     for (size_t i = 0; i < m->count; i++)
         stratum = put_records(&m->sessions[i], stratum, &records);
-    if (fs_exists(summary_path))
+    if (fs_exists(summary_path) || fs_exists(trials))
         return error_set(err, NCBENCH_EXIT_RESULTS, "%s: a session is there already", dir);
-    if (fs_mkdir_p(dir, NCBENCH_EXIT_RESULTS, err) || write_text(trials, &records, err) ||
+    if (fs_mkdir_p(dir, NCBENCH_EXIT_RESULTS, err) ||
+        fs_write_atomic(trials, records.data, records.len, NCBENCH_EXIT_RESULTS, err) ||
         json_write_file(resolved_path, resolved, NCBENCH_EXIT_RESULTS, err))
         return -err->code;
     return json_write_file(summary_path, summary, NCBENCH_EXIT_RESULTS, err);
