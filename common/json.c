@@ -39,6 +39,17 @@ void json_put_str(json_t *obj, const char *key, const char *value)
     json_put(obj, key, string);
 }
 
+json_t *json_strings(const struct strv *v)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < v->count; i++) {
+        auto_json *holder = json_object();
+        json_put_str(holder, "x", v->items[i]);
+        json_array_append(array, json_object_get(holder, "x"));
+    }
+    return array;
+}
+
 void json_put_int(json_t *obj, const char *key, int64_t value)
 {
     json_put(obj, key, json_integer(value));

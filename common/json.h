@@ -19,7 +19,8 @@ void json_cleanup_(json_t **j);
 
 void json_put(json_t *obj, const char *key, json_t *value); /* steals value; key must be new */
 void json_put_str(json_t *obj, const char *key,
-                  const char *value); /* NULL: null. Invalid UTF-8 is replaced */
+                  const char *value);       /* NULL: null. Invalid UTF-8 is replaced */
+json_t *json_strings(const struct strv *v); /* a list of them, invalid UTF-8 replaced */
 void json_put_int(json_t *obj, const char *key, int64_t value);
 void json_put_bool(json_t *obj, const char *key, bool value);
 /* A finite number; NaN and infinity become null (say why with json_put_null instead). */

@@ -61,6 +61,7 @@ void topo_devices_release(struct topo_devices *d);
  */
 enum topo_bind { TOPO_BIND_NONE, TOPO_BIND_CORES, TOPO_BIND_NUMA, TOPO_BIND_GPU_LOCAL };
 #define TOPO_BIND_CHOICES "none|cores|numa|gpu-local"
+extern const char *const topo_bind_names[]; /* by policy; ends with NULL */
 const char *topo_bind_name(enum topo_bind policy);
 enum topo_bind topo_bind_parse(const char *name); /* BUG on another word */
 

@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"none", "cores", "numa", "gpu-local"};
+const char *const topo_bind_names[] = {"none", "cores", "numa", "gpu-local", NULL};
 
 const char *topo_bind_name(enum topo_bind policy)
 {
-    return names[policy];
+    return topo_bind_names[policy];
 }
 
 enum topo_bind topo_bind_parse(const char *name)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i], name))
+    for (size_t i = 0; topo_bind_names[i]; i++)
+        if (!strcmp(topo_bind_names[i], name))
             return (enum topo_bind)i;
     BUG("no binding is called \"%s\"", name);
 }

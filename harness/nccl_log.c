@@ -259,17 +259,6 @@ void nccl_log_line(struct nccl_log *log, const char *line)
             return;
 }
 
-static json_t *texts(const struct strv *v)
-{
-    json_t *holder = json_object(), *array = json_array();
-    for (size_t i = 0; i < v->count; i++) {
-        json_put_str(holder, v->items[i], v->items[i]); /* mends what is not UTF-8 */
-        json_array_append(array, json_object_get(holder, v->items[i]));
-    }
-    json_decref(holder);
-    return array;
-}
-
 static bool said_nothing(const struct nccl_log *log)
 {
     return !json_object_get(log->json, "version") && !json_object_get(log->json, "channels") &&
@@ -289,7 +278,7 @@ json_t *nccl_log_finish(struct nccl_log *log)
         json_put_null(o, "version", silent);
     if (!json_object_get(o, "channels"))
         json_put_null(o, "channels", silent);
-    json_put(o, "networks", texts(&log->networks));
+    json_put(o, "networks", json_strings(&log->networks));
     json_put_int(o, "comm_ids_distinct", (int64_t)log->comm_ids.count);
     json_put_int(o, "gpus_distinct", (int64_t)log->bus_ids.count);
     json_put(o, "transports", log->by_transport);

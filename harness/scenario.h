@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/str.h"
+#include "common/topo.h"
 #include "harness/launchers/slurm.h"
 #include "runtimes/runtime.h"
 
@@ -20,7 +21,6 @@
 
 enum order { ORDER_RANDOM_BLOCKS, ORDER_ABBA, ORDER_SEQUENTIAL };
 enum stop_rule { STOP_DECIDED, STOP_PRECISION, STOP_NEVER };
-enum bind_policy { BIND_NONE, BIND_CORES, BIND_NUMA, BIND_GPU_LOCAL };
 enum event_rule { EVENTS_REQUIRED, EVENTS_NONE };
 enum scaling_mode { SCALING_NONE, SCALING_WEAK, SCALING_STRONG };
 
@@ -50,7 +50,7 @@ struct cell {
     struct strv env;   /* workload.env */
     struct strv paths; /* host paths under workload that must be visible in every runtime */
     int64_t nodes, ranks_per_node, threads_per_rank;
-    enum bind_policy bind;
+    enum topo_bind bind;
     bool is_slurm; /* launch.scheduler; the same in all cells */
     struct slurm_options slurm;
     struct runtime_spec *runtimes; /* n_runtimes of the scenario, control included */

@@ -230,7 +230,6 @@ static void check_scheduler(struct loader *l, const struct cell *cell)
 
 static void fill_launch(const json_t *launch, struct cell *cell)
 {
-    static const char *const names[] = {"none", "cores", "numa", "gpu-local"};
     json_read_i64(launch, "nodes", &cell->nodes);
     json_read_i64(launch, "ranks_per_node", &cell->ranks_per_node);
     json_read_i64(launch, "threads_per_rank", &cell->threads_per_rank);
@@ -238,9 +237,9 @@ static void fill_launch(const json_t *launch, struct cell *cell)
     cell->is_slurm = scheduler && !strcmp(scheduler, "slurm");
     fill_slurm(json_object_get(launch, "slurm"), &cell->slurm);
     const char *bind = json_read_str(launch, "bind");
-    for (size_t i = 0; bind && i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i], bind))
-            cell->bind = (enum bind_policy)i;
+    for (size_t i = 0; bind && topo_bind_names[i]; i++)
+        if (!strcmp(topo_bind_names[i], bind))
+            cell->bind = (enum topo_bind)i;
 }
 
 /* ---- runtimes ---------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ static void check_pus(const struct scenario *s, struct strv *warnings, struct pr
             continue;
         auto_free char *text = mem_printf("%" PRId64 " threads, %d usable PU%s (%s)", threads,
                                           usable, usable == 1 ? "" : "s", list);
-        if (c->bind != BIND_NONE) {
+        if (c->bind != TOPO_BIND_NONE) {
             add_problem(problems, NCBENCH_EXIT_ENVIRONMENT, "cell %s: %s", c->id, text);
             if (!problems->hint)
                 problems->hint = mem_strdup("launch: {bind: none} lets threads share PUs; `-D "

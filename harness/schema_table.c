@@ -1,4 +1,5 @@
 /* The keys themselves. Adding one is adding a line here (parents before children) and using it. */
+#include "common/topo.h"
 #include "harness/schema.h"
 
 #define INT_MAX_EXACT 9007199254740992.0 /* 2^53 */
@@ -12,7 +13,6 @@ static const char *const baselines[] = {"baseline", NULL};
 static const char *const ipc[] = {"host", "private", NULL};
 static const char *const networks[] = {"host", "none", NULL};
 static const char *const schedulers[] = {"local", "slurm", NULL};
-static const char *const binds[] = {"none", "cores", "numa", "gpu-local", NULL};
 static const char *const modes[] = {"weak", "strong", NULL};
 static const char *const orders[] = {"random_blocks", "abba", "sequential", NULL};
 static const char *const stops[] = {"decided", "precision", "never", NULL};
@@ -135,7 +135,7 @@ const struct schema_key schema_keys[] = {
     BOUND("launch.nodes", INT, 0, "1", 1, 65536, "Number of nodes; more than one needs scheduler: slurm."),
     BOUND("launch.ranks_per_node", INT, 0, "1", 1, 4096, "Processes of the workload on each node."),
     BOUND("launch.threads_per_rank", INT, 0, "1", 1, 4096, "Threads of each process (OMP_NUM_THREADS and its like)."),
-    WORD("launch.bind", 0, "cores", binds, "Pin each rank to cores of its own, to a NUMA node, to the cores near its GPU, or not at all."),
+    WORD("launch.bind", 0, "cores", topo_bind_names, "Pin each rank to cores of its own, to a NUMA node, to the cores near its GPU, or not at all."),
 
     KEY("launch.slurm", MAP, 0, NULL, "With scheduler: slurm. What the job asks for (`ncbench sbatch`), then how each trial's step is made."),
     KEY("launch.slurm.account", STRING, SCHEMA_NON_EMPTY, NULL, "Of the job."),

@@ -63,16 +63,6 @@ void trial_environment(const struct trial_facts *f, struct strv *env)
     strv_env_set(env, ENV_TRIAL_DIR, f->dir);
 }
 
-static const char *bind_name(enum bind_policy bind)
-{
-    switch (bind) {
-    case BIND_CORES: return "cores";
-    case BIND_NUMA: return "numa";
-    case BIND_GPU_LOCAL: return "gpu-local";
-    default: return NULL;
-    }
-}
-
 /* In every arm the ranks of a node are started by `nanochat launch`, so that its cost is the same
  * everywhere. */
 static int verb_argv(struct trial_facts *f, struct error *err)
@@ -87,8 +77,8 @@ static int verb_argv(struct trial_facts *f, struct error *err)
     strv_pushf(&f->workload, "--nproc-per-node=%lld", (long long)f->cell->ranks_per_node);
     if (trial_is_step(f))
         trial_step_rendezvous(f, &f->workload);
-    if (bind_name(f->cell->bind))
-        strv_pushf(&f->workload, "--bind=%s", bind_name(f->cell->bind));
+    if (f->cell->bind != TOPO_BIND_NONE)
+        strv_pushf(&f->workload, "--bind=%s", topo_bind_name(f->cell->bind));
     strv_push(&f->workload, "--");
     strv_extend(&f->workload, &f->cell->argv);
     return 0;
@@ -207,25 +197,13 @@ static void process_prepare(struct trial_facts *f, size_t i, const char *port)
     };
 }
 
-static json_t *json_strv(const struct strv *v)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; i < v->count; i++) {
-        json_t *holder = json_object();
-        json_put_str(holder, "x", v->items[i]); /* mends invalid UTF-8 */
-        json_array_append(array, json_object_get(holder, "x"));
-        json_decref(holder);
-    }
-    return array;
-}
-
 /* launch.json: what was asked of the runtime, for `ncbench show`. */
 static int write_launch(const struct trial_facts *f, struct error *err)
 {
     auto_free char *path = mem_printf("%s/launch.json", f->dir);
     auto_json *doc = json_object();
-    json_put(doc, "workload", json_strv(&f->workload));
-    json_put(doc, "env", json_strv(&f->env));
+    json_put(doc, "workload", json_strings(&f->workload));
+    json_put(doc, "env", json_strings(&f->env));
     json_t *mounts = json_array();
     for (size_t i = 0; i < f->mounts.count; i++) {
         json_t *m = json_object();
@@ -238,7 +216,7 @@ static int write_launch(const struct trial_facts *f, struct error *err)
     json_put_str(doc, "cwd", f->dir);
     json_t *argvs = json_array();
     for (size_t i = 0; i < f->n_processes; i++)
-        json_array_append_new(argvs, json_strv(&f->processes[i].argv));
+        json_array_append_new(argvs, json_strings(&f->processes[i].argv));
     json_put(doc, "processes", argvs);
     return json_write_file(path, doc, NCBENCH_EXIT_RESULTS, err);
 }

@@ -20,17 +20,6 @@ void put_number(json_t *obj, const char *key, double value, const char *why)
         json_put_null(obj, key, why);
 }
 
-static json_t *texts(const struct strv *v)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; i < v->count; i++) {
-        auto_json *holder = json_object();
-        json_put_str(holder, "x", v->items[i]); /* mends invalid UTF-8 */
-        json_array_append(array, json_object_get(holder, "x"));
-    }
-    return array;
-}
-
 static void put_identity(const struct trial_facts *f, json_t *r)
 {
     const struct trial_context *c = f->context;
@@ -56,8 +45,8 @@ static void put_identity(const struct trial_facts *f, json_t *r)
 static void put_outcome(const struct trial_facts *f, json_t *r)
 {
     json_put_str(r, "outcome", outcome_name(f->outcome));
-    json_put(r, "reasons", texts(&f->reasons));
-    json_put(r, "flags", texts(&f->flags));
+    json_put(r, "reasons", json_strings(&f->reasons));
+    json_put(r, "flags", json_strings(&f->flags));
     if (f->outcome == OUTCOME_OK)
         return;
     json_put_str(r, "hint", f->hint);
@@ -137,7 +126,7 @@ static void put_provenance(const struct trial_facts *f, json_t *r)
     else
         json_put_null(r, "binary_sha256", "the program did not say, and is none of the host's");
     const json_t *argv = json_at(hello, "argv");
-    json_put(r, "argv", argv ? json_incref((json_t *)argv) : texts(&f->workload));
+    json_put(r, "argv", argv ? json_incref((json_t *)argv) : json_strings(&f->workload));
     size_t place = f->planned->cell * c->scenario->n_runtimes + f->planned->runtime;
     const json_t *about = c->descriptions ? c->descriptions[place] : NULL;
     json_t *version = about ? json_copy((json_t *)about) : json_object();
@@ -162,14 +151,13 @@ static json_t *fields_of(const json_t *event)
 /* Asked for, and read back by the rank. */
 static json_t *bind_of(const struct trial_facts *f, const struct rank_events *e, json_t *flags)
 {
-    static const char *const policies[] = {"none", "cores", "numa", "gpu-local"};
     json_t *b = json_object();
     int64_t pus;
     bool held = true;
     const char *asked = json_read_str(e->env, "cpu.bind_requested");
     const char *is = json_read_str(e->env, "cpu.cpubind");
     json_put_int(b, "rank", e->rank);
-    json_put_str(b, "policy", policies[f->cell->bind]);
+    json_put_str(b, "policy", topo_bind_name(f->cell->bind));
     if (asked)
         json_put_str(b, "requested", asked);
     else

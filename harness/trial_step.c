@@ -59,7 +59,7 @@ static struct slurm_step step_of(const struct trial_facts *f)
         .tasks_per_node = verb ? 1 : cell->ranks_per_node,
         .cpus_per_task =
             verb ? threads : (threads + cell->ranks_per_node - 1) / cell->ranks_per_node,
-        .bind = cell->bind != BIND_NONE,
+        .bind = cell->bind != TOPO_BIND_NONE,
         .kill_on_bad_exit = !verb,
         /* ours comes first; Slurm's is for the case that we are gone */
         .time_s =

@@ -72,7 +72,7 @@ static void loads_an_example(void)
     CU_ASSERT_STR(s.cells[1].runtimes[1].image, "localhost/ncbench/nanochat:latest");
     CU_ASSERT_EQUAL(s.cells[0].ranks_per_node, 1);
     CU_ASSERT_EQUAL(s.cells[1].ranks_per_node, 2);
-    CU_ASSERT_EQUAL(s.cells[1].bind, BIND_CORES);
+    CU_ASSERT_EQUAL(s.cells[1].bind, TOPO_BIND_CORES);
     auto_free char *argv = argv_text(&s.cells[1]);
     CU_ASSERT_STR(argv,
                   "base-train --depth=2 --max-seq-len=256 --vocab-size=4096 --device-batch-size=2 "
