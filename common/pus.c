@@ -24,12 +24,6 @@ void pus_add(struct pus *set, unsigned pu)
     set->words[pu / WORD_BITS] |= UINT64_C(1) << pu % WORD_BITS;
 }
 
-void pus_remove(struct pus *set, unsigned pu)
-{
-    if (pus_has(set, pu))
-        set->words[pu / WORD_BITS] &= ~(UINT64_C(1) << pu % WORD_BITS);
-}
-
 bool pus_has(const struct pus *set, unsigned pu)
 {
     return pu / WORD_BITS < set->n_words && set->words[pu / WORD_BITS] >> pu % WORD_BITS & 1;

@@ -21,7 +21,6 @@ struct pus {
 #define auto_pus __attribute__((cleanup(pus_release))) struct pus
 
 void pus_add(struct pus *set, unsigned pu);
-void pus_remove(struct pus *set, unsigned pu);
 bool pus_has(const struct pus *set, unsigned pu);
 int pus_count(const struct pus *set);
 /* The smallest member above `after` (-1: of all), or -1. */

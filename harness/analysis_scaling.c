@@ -69,7 +69,7 @@ static void relate(const struct study *s, struct scaling_point *p, size_t count)
     for (size_t i = 0; i < count; i++) {
         double n = p[i].n / p[0].n;
         if (s->scaling == SCALING_WEAK) {
-            p[i].efficiency = scaling_efficiency_weak(p[i].step_time_s, p[0].step_time_s);
+            p[i].efficiency = p[0].step_time_s / p[i].step_time_s;
             p[i].speedup = p[i].efficiency * n;
         } else {
             p[i].speedup = p[0].step_time_s / p[i].step_time_s;
@@ -193,7 +193,7 @@ bool analysis_scaling_fit(const struct analysis *a, size_t arm, struct scaling_f
         z.values[i] = analysis_values(a, p[i].cell, arm, "step_time_s", &z.blocks[i]);
     }
     if (can) {
-        out->serial = a->study->scaling == SCALING_STRONG ? scaling_amdahl_b(z.n, z.c, count)
+        out->serial = a->study->scaling == SCALING_STRONG ? scaling_amdahl(z.n, z.c, count)
                                                           : scaling_gustafson(z.n, z.c, count);
         out->usl = scaling_usl(z.n, z.c, count);
         bootstrap(&z, a->study->scaling, out);

@@ -46,7 +46,7 @@ static void start_up_table(const struct analysis *a, struct document *out)
             document_cell(out, "%zu", n);
             report_put_seconds(out, m.estimate);
             document_cell(out, "%s", ci.data);
-            report_put_seconds(out, stats_p95(x, n));
+            report_put_seconds(out, stats_quantile(x, n, .95));
             report_put_seconds(out, stats_max(x, n));
         }
 }

@@ -3,21 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-double scaling_efficiency(double x, double n, double x0, double n0)
-{
-    return x * n0 / (x0 * n);
-}
-
-double scaling_efficiency_strong(double t, double n, double t0, double n0)
-{
-    return t0 * n0 / (t * n);
-}
-
-double scaling_efficiency_weak(double t, double t0)
-{
-    return t0 / t;
-}
-
 double scaling_karp_flatt(double speedup, double n)
 {
     return n > 1 ? (1 / speedup - 1 / n) / (1 - 1 / n) : NAN;
@@ -37,15 +22,7 @@ static void add(struct origin_fit *f, double x, double y)
     f->xx += x * x;
 }
 
-double scaling_amdahl_a(const double *n, const double *s, size_t count)
-{
-    struct origin_fit f = {0, 0};
-    for (size_t i = 0; i < count; i++)
-        add(&f, n[i] - 1, n[i] / s[i] - 1);
-    return slope(&f);
-}
-
-double scaling_amdahl_b(const double *n, const double *s, size_t count)
+double scaling_amdahl(const double *n, const double *s, size_t count)
 {
     struct origin_fit f = {0, 0};
     for (size_t i = 0; i < count; i++)
@@ -87,11 +64,6 @@ struct usl scaling_usl(const double *n, const double *c, size_t count)
     if (alpha < 0)
         return usl_of(0, fmax(vy / vv, 0));
     return usl_of(alpha, beta);
-}
-
-double scaling_usl_predict(const struct usl *fit, double n)
-{
-    return n / (1 + fit->alpha * (n - 1) + fit->beta * n * (n - 1));
 }
 
 bool scaling_usl_n_max_shown(const struct usl *fit, size_t points, double n_largest)

@@ -12,18 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(N) N0 / (X(N0) N). Weak scaling by times is the same as T(N0) / T(N). */
-double scaling_efficiency(double x, double n, double x0, double n0);
-double scaling_efficiency_strong(double t, double n, double t0, double n0); /* T0 N0 / (T N) */
-double scaling_efficiency_weak(double t, double t0);                        /* T0 / T */
-
 /* Karp-Flatt experimentally determined serial fraction (1/S - 1/N) / (1 - 1/N); NaN for N = 1. */
 double scaling_karp_flatt(double speedup, double n);
 
-/* Amdahl's serial fraction. fit (a) least squares on N/S - 1 = f (N - 1), weighs large N most;
- * fit (b) on 1/S - 1/N = f (1 - 1/N), weighs all N alike: the one that reports use. */
-double scaling_amdahl_a(const double *n, const double *s, size_t count);
-double scaling_amdahl_b(const double *n, const double *s, size_t count);
+/* Amdahl's serial fraction: least squares on 1/S - 1/N = f (1 - 1/N), which weighs all N alike. */
+double scaling_amdahl(const double *n, const double *s, size_t count);
 /* Gustafson: S = N - f (N - 1). */
 double scaling_gustafson(const double *n, const double *s, size_t count);
 
@@ -34,7 +27,6 @@ struct usl {
 /* Least squares of N/C - 1 on {N - 1, N (N - 1)}; beta < 0: refitted with beta = 0; alpha < 0:
  * refitted with alpha = 0. Needs two points with N > 1, else NaN. */
 struct usl scaling_usl(const double *n, const double *c, size_t count);
-double scaling_usl_predict(const struct usl *fit, double n);
 /* N_max means something: at least 6 points, and not beyond 4 times the largest N measured. */
 bool scaling_usl_n_max_shown(const struct usl *fit, size_t points, double n_largest);
 

@@ -240,14 +240,6 @@ void scenario_error_print(const struct error *err, const char *program)
         fprintf(stderr, "%s: hint: %s\n", program, err->hint);
 }
 
-const struct margin *scenario_margin(const struct scenario *s, const char *metric)
-{
-    for (size_t i = 0; i < s->n_margins; i++)
-        if (!strcmp(s->margins[i].metric, metric))
-            return &s->margins[i];
-    return NULL;
-}
-
 void scenario_release(struct scenario *s)
 {
     for (size_t i = 0; i < s->n_cells; i++)

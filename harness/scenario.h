@@ -121,7 +121,6 @@ void scenario_release(struct scenario *s);
 /* As error_print, but errors with positions stand as they are, as a compiler's, and each line of
  * several is one error. */
 void scenario_error_print(const struct error *err, const char *program);
-const struct margin *scenario_margin(const struct scenario *s, const char *metric); /* or NULL */
 
 /* Can it run here? 3: nowhere (plans that cannot work, mounts a runtime cannot express); 4: not on
  * this machine (mount source, image, PUs). portable: the file alone. Warnings go to `warnings`. */

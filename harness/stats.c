@@ -78,17 +78,6 @@ double stats_median(const double *x, size_t n)
     return stats_quantile(x, n, 0.5);
 }
 
-double stats_nearest_rank(const double *x, size_t n, double p)
-{
-    if (n == 0)
-        return NAN;
-    auto_free double *s = stats_sorted(x, n);
-    /* A hair below, so that 0.95 * 20 = 19.000000000000004 still names the 19th value. */
-    double rank = ceil(p * (double)n - 1e-9);
-    size_t i = rank < 1 ? 1 : (size_t)rank;
-    return s[(i > n ? n : i) - 1];
-}
-
 double stats_mad(const double *x, size_t n)
 {
     if (n == 0)

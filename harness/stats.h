@@ -6,7 +6,7 @@
  * functions that need order work on a copy.
  *
  * Formulas: docs/methodology.md. The rest of the family: stats_paired.h (ratio, equivalence),
- * stats_rank.h (Hodges-Lehmann, order statistics), stats_random.h (seeded generator, bootstrap),
+ * stats_rank.h (Hodges-Lehmann, order statistics), stats_random.h (seeded generator),
  * scaling_stats.h (efficiency, Amdahl, USL). */
 #ifndef HARNESS_STATS_H
 #define HARNESS_STATS_H
@@ -28,8 +28,6 @@ double stats_max(const double *x, size_t n);
 
 /* Percentile p in 0…1: type 7 (h = (n - 1) p, linear between neighbours). */
 double stats_quantile(const double *x, size_t n, double p);
-/* The ceil(p n)-th smallest value. */
-double stats_nearest_rank(const double *x, size_t n, double p);
 
 /* Is x[i] further than 3.5 robust sigmas (1.4826 MAD) and more than 0.1 % from the median? Such
  * values are flagged, never dropped. */

@@ -1,8 +1,5 @@
 #include "harness/stats_random.h"
 
-#include "common/cleanup.h"
-#include "common/mem.h"
-
 #include <math.h>
 
 void stats_rng_seed(struct stats_rng *rng, uint64_t seed)
@@ -66,38 +63,4 @@ void stats_rng_shuffle(struct stats_rng *rng, size_t *items, size_t n)
         items[i - 1] = items[k];
         items[k] = last;
     }
-}
-
-void stats_ar1(struct stats_rng *rng, double rho, double sd, double *out, size_t n)
-{
-    double innovation = sd * sqrt(1 - rho * rho);
-    double x = sd * stats_rng_normal(rng);
-    for (size_t i = 0; i < n; i++) {
-        out[i] = x;
-        x = rho * x + innovation * stats_rng_normal(rng);
-    }
-}
-
-struct interval stats_bootstrap(const double *x, size_t n, stats_statistic *statistic,
-                                double confidence, size_t resamples, uint64_t seed)
-{
-    if (n < 8 || resamples == 0)
-        return INTERVAL_NONE;
-    struct stats_rng rng;
-    stats_rng_seed(&rng, seed);
-    auto_free double *sample = mem_alloc(n * sizeof *sample);
-    auto_free double *values = mem_alloc(resamples * sizeof *values);
-    for (size_t b = 0; b < resamples; b++) {
-        for (size_t i = 0; i < n; i++)
-            sample[i] = x[stats_rng_below(&rng, n)];
-        values[b] = statistic(sample, n);
-    }
-    double tail = (1 - confidence) / 2;
-    return (struct interval){stats_quantile(values, resamples, tail),
-                             stats_quantile(values, resamples, 1 - tail)};
-}
-
-double stats_p95(const double *x, size_t n)
-{
-    return stats_quantile(x, n, 0.95);
 }

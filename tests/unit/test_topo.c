@@ -45,11 +45,10 @@ static void sets_of_pus(void)
     CU_ASSERT(pus_within(&b, &a) && !pus_within(&a, &b) && !pus_equal(&a, &b));
     pus_and(&a, &b);
     CU_ASSERT(pus_equal(&a, &b));
-    pus_remove(&a, 6);
-    expect_list(&a, "2,64");
+    expect_list(&a, "2,6,64");
     size_t bytes;
     auto_free cpu_set_t *kernel = pus_affinity(&a, &bytes);
-    CU_ASSERT_EQUAL(CPU_COUNT_S(bytes, kernel), 2);
+    CU_ASSERT_EQUAL(CPU_COUNT_S(bytes, kernel), 3);
     CU_ASSERT(CPU_ISSET_S(64, bytes, kernel));
 }
 
