@@ -53,6 +53,7 @@ struct study {
     size_t n_sessions; /* that were merged; 0: none */
 };
 
+/* By its resolved form, as the analysis of its session will read it. */
 void study_from_scenario(const struct scenario *s, struct study *out);
 /* resolved: resolved.json; exit 8 for one that is not ours. records: cells that the file does not
  * list are taken from them. */

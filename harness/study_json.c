@@ -218,3 +218,10 @@ int study_from_json(const json_t *resolved, const struct records *records, struc
     read_cells(resolved, records, out);
     return 0;
 }
+
+void study_from_scenario(const struct scenario *s, struct study *out)
+{
+    auto_error struct error err = ERROR_INIT;
+    if (study_from_json(s->resolved, NULL, out, &err))
+        BUG("%s: %s", s->path, err.message);
+}

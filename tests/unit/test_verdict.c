@@ -329,107 +329,104 @@ static void overruled(void)
 /* ---- looks of a running session -----------------------------------------------------------------
  */
 
-/* The smallest scenario that verdict_look needs. */
-struct small {
-    struct runtime_spec specs[2];
-    struct cell cell;
-    struct margin margin;
-    struct scenario s;
-};
-
-static void small_scenario(struct small *out)
+/* Two looks, no discarded block. */
+static void small_study(struct study *out)
 {
-    *out =
-        (struct small){.specs = {{.name = (char *)"bare", .kind = (char *)"bare"},
-                                 {.name = (char *)"podman", .kind = (char *)"podman"}},
-                       .margin = {(char *)"step_time_s", .01, 0},
-                       .s = {.name = (char *)"small",
-                             .n_runtimes = 2,
-                             .control = -1,
-                             .handicap = -1,
-                             .n_cells = 1,
-                             .primary = (char *)"step_time_s",
-                             .n_margins = 1,
-                             .sampling = {.looks = {6, 12}, .n_looks = 2, .stop = STOP_DECIDED}}};
-    out->cell = (struct cell){.id = (char *)"c00",
-                              .ranks_per_node = 1,
-                              .nodes = 1,
-                              .values = json_object(),
-                              .runtimes = out->specs};
-    out->s.cells = &out->cell;
-    out->s.margins = &out->margin;
+    fixture_study(out, "[6, 12]", false);
+    out->discard_first_block = false;
 }
 
-static bool look(const struct small *f, const struct records *r, size_t n)
+static bool look(const struct study *s, const struct records *r, size_t n)
 {
-    struct study s;
     struct blocks b;
-    study_from_scenario(&f->s, &s);
-    blocks_make(&s, r, 0, &b);
+    blocks_make(s, r, 0, &b);
     b.complete = n;
-    bool stop = verdict_look(&s, &b, 0);
+    bool stop = verdict_look(s, &b, 0);
     blocks_release(&b);
-    study_release(&s);
     return stop;
 }
 
 static void looks_stop_what_is_decided(void)
 {
-    struct small f;
+    struct study s;
     struct records r = {0};
-    small_scenario(&f);
+    small_study(&s);
+    double *rel = &s.margins[0].rel;
     fixture_add_pairs(&r, "c00", A, B, 5);
-    CU_ASSERT(!look(&f, &r, 5)); /* no look here, however clear */
+    CU_ASSERT(!look(&s, &r, 5)); /* no look here, however clear */
     records_release(&r);
     fixture_add_pairs(&r, "c00", A, B, 6);
-    CU_ASSERT(look(&f, &r, 6)); /* equivalent */
-    f.s.sampling.stop = STOP_NEVER;
-    CU_ASSERT(!look(&f, &r, 6));
-    CU_ASSERT(look(&f, &r, 12));
-    f.s.sampling.stop = STOP_PRECISION;
-    CU_ASSERT(!look(&f, &r, 6)); /* fewer than ten blocks never do */
-    f.s.sampling.stop = STOP_DECIDED;
-    f.margin.rel = .00755;
-    CU_ASSERT(!look(&f, &r, 6)); /* slower, size uncertain */
-    CU_ASSERT(look(&f, &r, 12));
-    f.margin.rel = .005;
-    CU_ASSERT(look(&f, &r, 6)); /* wholly beyond */
+    CU_ASSERT(look(&s, &r, 6)); /* equivalent */
+    s.stop = STOP_NEVER;
+    CU_ASSERT(!look(&s, &r, 6));
+    CU_ASSERT(look(&s, &r, 12));
+    s.stop = STOP_PRECISION;
+    CU_ASSERT(!look(&s, &r, 6)); /* fewer than ten blocks never do */
+    s.stop = STOP_DECIDED;
+    *rel = .00755;
+    CU_ASSERT(!look(&s, &r, 6)); /* slower, size uncertain */
+    CU_ASSERT(look(&s, &r, 12));
+    *rel = .005;
+    CU_ASSERT(look(&s, &r, 6)); /* wholly beyond */
     records_release(&r);
     fixture_add_pairs(&r, "c00", A, B, 10);
-    f.margin.rel = .05;
-    f.s.sampling.looks[0] = 10;
-    f.s.sampling.stop = STOP_PRECISION;
-    CU_ASSERT(look(&f, &r, 10));
-    f.margin.rel = .0001;
-    CU_ASSERT(!look(&f, &r, 10));
+    *rel = .05;
+    s.looks[0] = 10;
+    s.stop = STOP_PRECISION;
+    CU_ASSERT(look(&s, &r, 10));
+    *rel = .0001;
+    CU_ASSERT(!look(&s, &r, 10));
     records_release(&r);
-    json_decref(f.cell.values);
+    study_release(&s);
 }
 
 static void one_arm_goes_to_its_last_look(void)
 {
-    struct small f;
+    struct study s;
     struct records r = {0};
-    small_scenario(&f);
-    f.s.n_runtimes = 1;
-    CU_ASSERT(!look(&f, &r, 6));
-    CU_ASSERT(look(&f, &r, 12));
-    json_decref(f.cell.values);
+    small_study(&s);
+    size_t arms = s.n_arms;
+    s.n_arms = 1;
+    CU_ASSERT(!look(&s, &r, 6));
+    CU_ASSERT(look(&s, &r, 12));
+    s.n_arms = arms;
+    study_release(&s);
 }
 
+/* What a running session decides by is what its analysis will read. */
 static void study_of_scenario(void)
 {
-    struct small f;
+    static const char text[] =
+        "version: 1\nname: small\nbaseline: bare\n"
+        "workload: {exec: [sleep, '1'], events: none}\n"
+        "runtimes: [{name: bare, kind: bare}, {name: env, kind: command, prefix: [env, '{argv}'], "
+        "differs: [cpu.*]}]\n"
+        "launch: {nodes: 1, ranks_per_node: \"${n}\"}\nmatrix: {n: [1, 2]}\n"
+        "sampling: {looks: [6, 12], control: true, stop: precision, discard_first_block: false}\n"
+        "compare: {margin: {wall_s: 2%}}\n"
+        "gates: [{metric: wall_s, max: 3}]\n";
+    struct scenario scenario;
     struct study s;
-    small_scenario(&f);
-    study_from_scenario(&f.s, &s);
-    CU_ASSERT_EQUAL(s.n_arms, 2);
-    CU_ASSERT_STR(s.arms[1].name, "podman");
+    auto_error struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL_FATAL(scenario_parse(text, strlen(text), "t", NULL, &scenario, &err), 0);
+    study_from_scenario(&scenario, &s);
+    CU_ASSERT_EQUAL(s.n_arms, 3);
+    CU_ASSERT_STR(s.arms[1].name, "env");
+    CU_ASSERT_STR(s.arms[1].differs.items[0], "cpu.*");
+    CU_ASSERT_EQUAL(s.control, 2);
+    CU_ASSERT_EQUAL(s.handicap, -1);
     CU_ASSERT_EQUAL(s.looks[1], 12);
-    CU_ASSERT_EQUAL(s.cells[0].ranks, 1);
-    CU_ASSERT_NEAR(study_margin(&s, "step_time_s", 1, NULL, NULL), .01, 0);
+    CU_ASSERT_EQUAL(s.stop, STOP_PRECISION);
+    CU_ASSERT_FALSE(s.discard_first_block);
+    CU_ASSERT_EQUAL(s.n_cells, 2);
+    CU_ASSERT_EQUAL(s.cells[1].ranks, 2);
+    CU_ASSERT_STR(s.cells[1].label, "n 2");
+    CU_ASSERT_STR(s.primary, "wall_s");
+    CU_ASSERT_NEAR(study_margin(&s, "wall_s", 1, NULL, NULL), .02, 1e-12);
+    CU_ASSERT_EQUAL(s.n_gates, 1);
+    CU_ASSERT_NEAR(s.gates[0].max, 3, 0);
     study_release(&s);
-    json_decref(f.cell.values);
+    scenario_release(&scenario);
 }
 
 UNIT_MAIN({"equivalent, but visible", equivalent_but_visible},
