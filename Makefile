@@ -54,10 +54,14 @@ $(BIN)/ncbench: $(BUILD)/harness/main.o $(HARNESS_LIBS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(HARNESS_LDLIBS)
 
-# The flags are part of every object's recipe: a change of flags rebuilds.
+# A change of flags rebuilds: what the compiler is told is written down, and every object depends on
+# it. One variable of its own, since CFLAGS differs from goal to goal.
+STAMP := $(CC) | $(CFLAGS) | $(CPPFLAGS) | $(OPENMP_CFLAGS) | $(KERNEL_CFLAGS)
+# write_stamp TEXT: only where it is another one than before.
+write_stamp = @mkdir -p $(@D) && printf '%s\n' $(call quote,$(1)) | cmp -s - $@ || printf '%s\n' $(call quote,$(1)) > $@
+quote = '$(subst ','\'',$(1))'
 $(BUILD)/flags.stamp: FORCE
-	@mkdir -p $(@D)
-	@printf '%s\n' '$(CC) $(CFLAGS) $(CPPFLAGS)' | cmp -s - $@ || printf '%s\n' '$(CC) $(CFLAGS) $(CPPFLAGS)' > $@
+	$(call write_stamp,$(STAMP))
 
 $(BUILD)/kernels/%.o $(BUILD)/workload/%.o: CFLAGS += $(OPENMP_CFLAGS)
 $(BUILD)/kernels/%.o: CFLAGS += $(KERNEL_CFLAGS)
@@ -84,15 +88,18 @@ docs: programs
 install: programs
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(BIN)/nanochat $(BIN)/ncbench $(DESTDIR)$(PREFIX)/bin/
+	$(if $(NVCC_PATH),install -d $(DESTDIR)$(PREFIX)/lib,rm -f $(DESTDIR)$(PREFIX)/lib/nanochat-cuda.so)
+	$(if $(NVCC_PATH),install -m 755 $(CUDA_LIB) $(DESTDIR)$(PREFIX)/lib/)
 	$(BIN)/nanochat man > $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1
 	$(BIN)/ncbench man > $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/nanochat $(DESTDIR)$(PREFIX)/bin/ncbench
+	rm -f $(DESTDIR)$(PREFIX)/lib/nanochat-cuda.so
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1 $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
 
 clean:
-	rm -rf build bin
+	rm -rf build bin lib
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -103,4 +110,4 @@ FORCE:
 ## make               both programs, optimised, with what this machine has (bin/)
 ## make install       into PREFIX (default /usr/local), DESTDIR honoured
 ## make docs          docs/configuration.md, from the schema of scenarios
-## make clean         remove build/ and bin/
+## make clean         remove build/, bin/ and lib/

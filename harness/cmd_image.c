@@ -157,6 +157,10 @@ static void print_build_json(const struct build *b, struct str *out)
     }
     json_put_str(obj, "nanochat", b->nanochat);
     json_put_str(obj, "nanochat_sha256", b->root.sha256);
+    if (*b->root.cuda_sha256)
+        json_put_str(obj, "cuda_sha256", b->root.cuda_sha256);
+    else
+        json_put_null(obj, "cuda_sha256", "no CUDA back end beside nanochat");
     json_put_int(obj, "libraries", (int64_t)b->root.libraries);
     json_put_int(obj, "bytes", b->root.bytes);
     json_put_f64(obj, "files_s", b->times.files_s);
@@ -182,6 +186,8 @@ static void print_build_text(const struct build *b, struct str *out)
     if (b->digest)
         str_appendf(out, "digest     %s\n", b->digest);
     str_appendf(out, "nanochat   %s, sha256 %.12s\n", b->nanochat, b->root.sha256);
+    if (*b->root.cuda_sha256)
+        str_appendf(out, "cuda       %s, sha256 %.12s\n", IMAGE_CUDA, b->root.cuda_sha256);
     str_appendf(out, "contents   %zu libraries, %s\n", b->root.libraries,
                 num_format_size(size, sizeof size, (double)b->root.bytes));
     str_appendf(out, "time       files %s",

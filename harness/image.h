@@ -1,6 +1,8 @@
 /* `ncbench image`: the local build as a container image, with no registry.
  *
- *   image_root_build   nanochat and the closure of its shared libraries as a directory
+ *   image_root_build   nanochat, the CUDA back end that lies beside it (../lib/nanochat-cuda.so),
+ *                      and the closure of their shared libraries as a directory; not the driver's
+ *                      libcuda, which the runtime puts in
  *   image_oci_write    that directory as an OCI archive, reproducible to the byte
  *   image_oci_layout   the same as an OCI layout directory, for skopeo, umoci, enroot's load
  *   image_squashfs     it as one file: enroot, pyxis, apptainer, charliecloud
@@ -25,12 +27,15 @@
 #define IMAGE_LABEL_VERSION "ncbench.version"
 /* Inside the root: what it was made of. Also marks a directory as ours to replace. */
 #define IMAGE_MANIFEST "etc/ncbench-image.json"
+/* Where nanochat, at RUNTIME_IMAGE_NANOCHAT, looks for its CUDA back end. */
+#define IMAGE_CUDA "/usr/local/lib/nanochat-cuda.so"
 
 struct image_root {
-    char *dir;               /* owned */
-    char sha256[SHA256_HEX]; /* of nanochat */
-    size_t libraries;        /* the dynamic loader counts */
-    int64_t bytes;           /* nanochat and libraries */
+    char *dir;                    /* owned */
+    char sha256[SHA256_HEX];      /* of nanochat */
+    char cuda_sha256[SHA256_HEX]; /* of the CUDA back end; empty without one */
+    size_t libraries;             /* the dynamic loader counts */
+    int64_t bytes;                /* nanochat, the CUDA back end and libraries */
 };
 void image_root_release(struct image_root *root);
 

@@ -1,4 +1,5 @@
-/* The root file system of an image: nanochat, its libraries, and the little that a libc asks for.
+/* The root file system of an image: nanochat, the CUDA back end beside it, their libraries, and
+ * the little that a libc asks for.
  */
 #include "harness/image.h"
 
@@ -58,12 +59,20 @@ static int read_interpreter(const char *program, char **out, struct error *err)
     return 0;
 }
 
+/* These belong to the kernel module that runs; the runtime puts them into the container. */
+static bool of_the_driver(const char *line)
+{
+    return str_starts_with(line, "libcuda.so") || str_starts_with(line, "libnvidia-");
+}
+
 /* One line of the loader's list: "\tNAME => PATH (0x…)"; also without "=>" for itself and the vDSO,
  * and "NAME => not found". */
 static int take_line(const char *program, char *line, struct strv *libraries, struct error *err)
 {
     char *arrow = strstr(line, " => ");
     char *path = arrow ? arrow + 4 : str_trim(line);
+    if (of_the_driver(str_trim(line)))
+        return 0;
     if (!strcmp(str_trim(path), "not found")) {
         *arrow = '\0';
         error_set(err, NCBENCH_EXIT_ENVIRONMENT, "library %s of %s is not found", str_trim(line),
@@ -79,6 +88,28 @@ static int take_line(const char *program, char *line, struct strv *libraries, st
     return 0;
 }
 
+/* Add what the loader would load for a program or a library, and for `preload` (names with blanks
+ * between them, looked for as the object itself would; absent ones are left out). */
+static int list_closure(const char *loader, const char *object, const char *preload,
+                        struct strv *libraries, struct error *err)
+{
+    auto_free char *variable = mem_printf("LD_PRELOAD=%s", preload);
+    char *argv[] = {(char *)loader, (char *)"--list", (char *)object, NULL};
+    char *env[] = {(char *)"LC_ALL=C", variable, NULL};
+    auto_str out = STR_INIT, errout = STR_INIT;
+    int status;
+    if (spawn_capture(argv, env, 30, &out, &errout, &status, NCBENCH_EXIT_ENVIRONMENT, err))
+        return -err->code;
+    if (status)
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "libraries of %s: %s", object,
+                         str_trim(errout.data));
+    char *save = NULL;
+    for (char *line = strtok_r(out.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (take_line(object, line, libraries, err))
+            return -err->code;
+    return 0;
+}
+
 int image_closure(const char *program, struct strv *libraries, struct error *err)
 {
     auto_free char *loader = NULL;
@@ -86,22 +117,69 @@ int image_closure(const char *program, struct strv *libraries, struct error *err
         return -err->code;
     if (!loader)
         return 0;
-    char *argv[] = {loader, (char *)"--list", (char *)program, NULL};
-    char *env[] = {(char *)"LC_ALL=C", NULL};
-    auto_str out = STR_INIT, errout = STR_INIT;
-    int status;
-    if (spawn_capture(argv, env, 30, &out, &errout, &status, NCBENCH_EXIT_ENVIRONMENT, err))
-        return -err->code;
-    if (status)
-        return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "libraries of %s: %s", program,
-                         str_trim(errout.data));
     strv_push(libraries, loader);
-    char *save = NULL;
-    for (char *line = strtok_r(out.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        if (take_line(program, line, libraries, err))
-            return -err->code;
+    if (list_closure(loader, program, "", libraries, err))
+        return -err->code;
     strv_sort(libraries);
     return 0;
+}
+
+/* Files beside `library` that it opens by name when it is used: "libcudnn_….so.9" for
+ * "libcudnn.so.9", "libnvrtc-builtins.so.12.4" for "libnvrtc.so.12". Not those of another major
+ * version, which may lie in the same directory. */
+static int add_siblings(const char *library, const char *prefix, struct strv *out,
+                        struct error *err)
+{
+    auto_free char *dir = fs_dirname(library);
+    const char *ending = strstr(fs_basename(library), ".so");
+    auto_strv names = STRV_INIT;
+    if (fs_list_dir(dir, &names, NCBENCH_EXIT_ENVIRONMENT, err))
+        return -err->code;
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = names.items[i], *at = strstr(name, ".so");
+        if (str_starts_with(name, prefix) && at && str_starts_with(at, ending))
+            strv_pushf(out, "%s/%s", dir, name);
+    }
+    return 0;
+}
+
+/* The back end's libraries, with those that it or cuDNN opens only when they are needed: NCCL, and
+ * the parts of cuDNN 9, which no link names. */
+static int cuda_closure(const char *nanochat, const char *cuda, struct strv *libraries,
+                        struct error *err)
+{
+    auto_free char *loader = NULL;
+    auto_strv parts = STRV_INIT;
+    if (read_interpreter(nanochat, &loader, err))
+        return -err->code;
+    if (!loader)
+        return bad_program(nanochat, "a static program opens no CUDA back end", err);
+    if (list_closure(loader, cuda, "libnccl.so.2 libnvrtc.so.12 libnvrtc.so.13", libraries, err))
+        return -err->code;
+    for (size_t i = 0; i < libraries->count; i++) {
+        const char *library = libraries->items[i], *name = fs_basename(library);
+        if (str_starts_with(name, "libcudnn.so") && add_siblings(library, "libcudnn_", &parts, err))
+            return -err->code;
+        if (str_starts_with(name, "libnvrtc.so") &&
+            add_siblings(library, "libnvrtc-builtins", &parts, err))
+            return -err->code;
+    }
+    for (size_t i = 0; i < parts.count; i++) {
+        if (!strv_contains(libraries, parts.items[i]))
+            strv_push(libraries, parts.items[i]);
+        if (list_closure(loader, parts.items[i], "", libraries, err))
+            return -err->code;
+    }
+    strv_sort(libraries);
+    return 0;
+}
+
+/* The CUDA back end that the program opens: NULL without one. Caller frees. */
+static char *cuda_library_of(const char *nanochat)
+{
+    auto_free char *dir = fs_dirname(nanochat);
+    auto_free char *beside = mem_printf("%s/../lib/nanochat-cuda.so", dir);
+    return fs_realpath(beside);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -249,6 +327,27 @@ static bool in_default_dir(const char *path)
     return false;
 }
 
+/* The back end at the place where the program inside looks for it, and its hash. */
+static int add_cuda(struct image_root *root, const char *nanochat, struct strv *libraries,
+                    json_t *manifest, struct error *err)
+{
+    auto_free char *cuda = cuda_library_of(nanochat);
+    auto_strv more = STRV_INIT;
+    if (!cuda)
+        return 0;
+    if (cuda_closure(nanochat, cuda, &more, err) ||
+        sha256_file(cuda, root->cuda_sha256, NCBENCH_EXIT_ENVIRONMENT, err) ||
+        copy_into(root->dir, cuda, IMAGE_CUDA, &root->bytes, err))
+        return -err->code;
+    for (size_t i = 0; i < more.count; i++)
+        if (!strv_contains(libraries, more.items[i]))
+            strv_push(libraries, more.items[i]);
+    strv_sort(libraries);
+    json_put_str(manifest, "cuda", IMAGE_CUDA);
+    json_put_str(manifest, "cuda_sha256", root->cuda_sha256);
+    return 0;
+}
+
 static int add_libraries(struct image_root *root, const struct strv *libraries, json_t *manifest,
                          struct error *err)
 {
@@ -305,7 +404,8 @@ static int build(const char *nanochat, struct image_root *root, struct error *er
     json_put_str(manifest, "ncbench", NCBENCH_VERSION);
     json_put_str(manifest, "nanochat", RUNTIME_IMAGE_NANOCHAT);
     json_put_str(manifest, "nanochat_sha256", root->sha256);
-    if (add_libraries(root, &libraries, manifest, err))
+    if (add_cuda(root, nanochat, &libraries, manifest, err) ||
+        add_libraries(root, &libraries, manifest, err))
         return -err->code;
     auto_str text = STR_INIT;
     json_write(&text, manifest, 2);

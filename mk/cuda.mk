@@ -1,4 +1,4 @@
-# The CUDA back end: lib/nanochat-cuda.so, opened at run time for --device-type=cuda; the programs
+# The CUDA back end: lib/nanochat-cuda.so beside bin/, opened at run time for --device-type=cuda; the programs
 # themselves never link CUDA. Needs nvcc, cudart and cuBLASLt; cuDNN and NCCL where they are found.
 # Neither a GPU nor a driver is needed to build, and none is asked for.
 #
@@ -34,9 +34,11 @@ NVCC_PATH :=
 endif
 endif
 
-ifneq ($(NVCC_PATH),)
-CUDA_LIB := lib/nanochat-cuda.so
+# Where the program looks: lib/ beside the folder of the programs, whatever CONFIG and BIN are.
+CUDA_LIB := $(patsubst ./%,%,$(dir $(patsubst %/,%,$(BIN)))lib/nanochat-cuda.so)
 CUDA_BUILD := $(BUILD)/cuda
+
+ifneq ($(NVCC_PATH),)
 CUDA_CU := $(wildcard kernels/cuda/*.cu)
 CUDA_C := $(wildcard kernels/cuda/*.c)
 # A shared object cannot take the program's hidden symbols: it has its own copies of these.
@@ -47,6 +49,11 @@ CUDA_DEFINES := -I. -D_GNU_SOURCE $(addprefix -isystem ,$(CUDA_INCLUDES)) $(if $
 CUDA_GENCODE := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
 
+# The library has flags of its own: a build without it must not undo its objects.
+CUDA_STAMP := $(STAMP) | $(NVCC_PATH) | $(CUDA_GENCODE) | $(CUDA_DEFINES) | $(CUDA_CUBLASLT) $(CUDA_CUDNN) $(CUDA_CUDART)
+$(CUDA_BUILD)/flags.stamp: FORCE
+	$(call write_stamp,$(CUDA_STAMP))
+
 programs: $(CUDA_LIB)
 $(CUDA_LIB): $(CUDA_OBJ)
 	$(call say,LD,$@)
@@ -54,16 +61,20 @@ $(CUDA_LIB): $(CUDA_OBJ)
 	$(Q)$(CC) -shared -o $@ $^ -Wl,--exclude-libs,ALL -Wl,-z,defs $(CUDA_CUBLASLT) $(CUDA_CUDNN) $(CUDA_CUDART) \
 		$(foreach d,$(sort $(dir $(CUDA_CUBLASLT) $(CUDA_CUDNN) $(CUDA_CUDART) $(call cuda_library,nccl))),-Wl,-rpath,$(d)) -lstdc++ -lm -ldl -lpthread
 
-$(CUDA_BUILD)/%.o: %.cu $(BUILD)/flags.stamp
+$(CUDA_BUILD)/%.o: %.cu $(CUDA_BUILD)/flags.stamp
 	$(call say,NVCC,$<)
 	@mkdir -p $(@D)
 	$(Q)"$(NVCC_PATH)" -std=c++17 -O3 $(CUDA_GENCODE) $(CUDA_DEFINES) -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP -c -o $@ $<
-$(CUDA_BUILD)/%.o: %.c $(BUILD)/flags.stamp
+$(CUDA_BUILD)/%.o: %.c $(CUDA_BUILD)/flags.stamp
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -fPIC $(CUDA_DEFINES) -MMD -MP -c -o $@ $<
 else
-CUDA_LIB :=
+# One of an earlier build would be opened, and packed into images, as if it were this build's.
+programs: cuda-absent
+cuda-absent:
+	@if [ -e $(CUDA_LIB) ]; then printf '  RM   %s, of an earlier build\n' $(CUDA_LIB); rm -f $(CUDA_LIB); fi
+.PHONY: cuda-absent
 endif
 
 cuda_report = printf '%-8s %-4s %s\n' CUDA $(if $(NVCC_PATH),yes '($(CUDA_ARCHS); cuDNN $(if $(CUDA_CUDNN),yes,no), NCCL $(if $(CUDA_NCCL),yes,no))',no '($(CUDA_WHY))')

@@ -19,7 +19,7 @@ build() { # PATH is the first argument, the rest goes to make
 build "$T/bin" -n programs
 equal "make without nvcc has a plan" $? 0
 match "it says so in one line" "CUDA.*nvcc not found" "$OUT"
-no_match "nothing CUDA is built" 'nanochat-cuda\.so' "$OUT"
+no_match "nothing CUDA is built" '^  LD .*nanochat-cuda\.so|-shared' "$OUT"
 
 build "$T/bin" CUDA=1 -n programs
 equal "CUDA=1 without nvcc is an error of make" $? 2
@@ -50,11 +50,34 @@ export NVCC_LOG=$T/nvcc.log SMI_LOG=$T/smi.log
 make_toolkit "$T/toolkit"
 build "$T/toolkit/bin:$T/bin" "$T/build/cuda/kernels/cuda/norm.o"
 match "without a GPU it builds for the default architectures" 'compute_80.*sm_80.*compute_90.*sm_90' "$NVCC_LOG"
-build "$T/toolkit/bin:$T/bin" CUDA_ARCHS=86 -B "$T/build/cuda/kernels/cuda/norm.o"
+build "$T/toolkit/bin:$T/bin" CUDA_ARCHS=86 "$T/build/cuda/kernels/cuda/norm.o"
 match "CUDA_ARCHS chooses others" 'sm_86' "$NVCC_LOG"
 if [ -e "$SMI_LOG" ]; then not_ok "the build never asks nvidia-smi" "it was called"; else
     ok "the build never asks nvidia-smi"
 fi
+
+# A change of flags rebuilds what it concerns, whatever the goal was; no change rebuilds nothing.
+object=$T/build/kernels/peaks.o
+build "$T/bin" V=1 "$object"
+match "an object is compiled" '-c -o .*/kernels/peaks\.o' "$OUT"
+build "$T/bin" V=1 "$object" "$T/build/common/mem.o"
+no_match "and not again, for another goal" 'kernels/peaks\.o.*kernels/peaks\.c' "$OUT"
+build "$T/bin" V=1 NATIVE=1 "$object"
+match "NATIVE=1 compiles it again" '-march=native.*kernels/peaks\.o' "$OUT"
+build "$T/toolkit/bin:$T/bin" CUDA_ARCHS=86 V=1 "$object" "$T/build/cuda/kernels/cuda/norm.o"
+no_match "CUDA objects keep through a build without CUDA" 'nvcc' "$OUT"
+build "$T/toolkit/bin:$T/bin" CUDA_ARCHS='86 90' "$T/build/cuda/kernels/cuda/norm.o"
+match "other architectures compile them again" 'NVCC' "$OUT"
+
+# The library of CUDA lies beside the programs of the same build, and goes with a build without it.
+build "$T/toolkit/bin:$T/bin" -n programs
+match "the library goes beside BIN" "-o $T/build/lib/nanochat-cuda\.so|LD +$T/build/lib/nanochat-cuda\.so" "$OUT"
+mkdir -p "$T/build/lib" && touch "$T/build/lib/nanochat-cuda.so"
+build "$T/bin" CUDA=0 cuda-absent
+if [ -e "$T/build/lib/nanochat-cuda.so" ]; then not_ok "CUDA=0 leaves none of an earlier build" "it is there"; else
+    ok "CUDA=0 leaves none of an earlier build"
+fi
+match "and says so" 'RM +.*nanochat-cuda\.so' "$OUT"
 
 # make cannot hold a path with a space: said, and the rest still builds.
 make_toolkit "$T/my toolkit"

@@ -39,6 +39,32 @@ match "and named" "$T/mine exists and is not an earlier image" "$ERR"
 there "nor touched" "$T/mine/precious"
 equal "nothing is left aside" "$(find "$T" -maxdepth 1 -name '*.tmp.*' | wc -l)" 0
 
+# ---- the CUDA back end: a stand-in for it that links a library of its own -------------------------
+mkdir -p "$T/gpu/bin" "$T/gpu/lib" "$T/gpu/deps"
+cp "$BIN/nanochat" "$T/gpu/bin/"
+check "an image without a CUDA back end" ncbench image build --dir "$T/gpu-root" --nanochat "$T/gpu/bin/nanochat" --json
+match "says so" '"cuda_sha256": null' "$OUT"
+library() { # its soname
+    echo "int ${1%%.*}(void) { return 0; }" | cc -shared -fPIC -x c - -o "$T/gpu/deps/$1" -Wl,-soname,"$1"
+}
+library libcudnn_graph.so.9
+library libcudnn_ops.so.8
+library libnccl.so.2
+library libcudnn.so.9
+library libcuda.so.1
+echo 'int backend(void) { return 0; }' | cc -shared -fPIC -x c - -o "$T/gpu/lib/nanochat-cuda.so" -x none -Wl,--no-as-needed \
+    "$T/gpu/deps/libcudnn.so.9" "$T/gpu/deps/libcuda.so.1" -Wl,-rpath,"$T/gpu/deps"
+check "with one" ncbench image build --dir "$T/gpu-root" --nanochat "$T/gpu/bin/nanochat"
+match "it is told" "^cuda .*/usr/local/lib/nanochat-cuda.so" "$OUT"
+check "it lies where the program looks" cmp "$T/gpu/lib/nanochat-cuda.so" "$T/gpu-root/usr/local/lib/nanochat-cuda.so"
+match "the manifest has its hash" "\"cuda_sha256\": \"$(sha256sum "$T/gpu/lib/nanochat-cuda.so" | cut -c1-64)\"" \
+    "$T/gpu-root/etc/ncbench-image.json"
+there "its libraries are there" "$T/gpu-root$T/gpu/deps/libcudnn.so.9"
+there "NCCL, which it opens itself" "$T/gpu-root$T/gpu/deps/libnccl.so.2"
+there "the parts of cuDNN" "$T/gpu-root$T/gpu/deps/libcudnn_graph.so.9"
+absent "but not those of another version" "$T/gpu-root$T/gpu/deps/libcudnn_ops.so.8"
+absent "nor the driver's library" "$T/gpu-root$T/gpu/deps/libcuda.so.1"
+
 # ---- an OCI archive, reproducible --------------------------------------------------------------
 check "build an archive" ncbench image build --archive "$T/a.tar"
 cp "$OUT" "$T/first"
