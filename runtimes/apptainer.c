@@ -158,7 +158,7 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 const struct runtime_ops runtime_apptainer = {
     .name = "apptainer",
     .summary = "apptainer, on a SIF, a squashfs or a directory",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_FIXED,
     .keys = keys,
     .probe = probe,
     .check = check,

@@ -281,12 +281,22 @@ static enum outcome classify(const struct runtime_evidence *evidence, struct str
     return messages_classify(rules, markers, evidence, reason);
 }
 
+static void remove_argv(const struct runtime_launch *launch, struct strv *argv)
+{
+    auto_free char *name = client_container_name(launch);
+    client_words(argv, "docker rm --force --");
+    strv_push(argv, name);
+}
+
 static int stop(const struct runtime_launch *launch, struct error *err)
 {
     auto_free char *name = client_container_name(launch);
+    auto_strv argv = STRV_INIT, env = STRV_INIT;
     auto_str errout = STR_INIT;
     int rc;
-    if (docker("docker rm --force --", name, NULL, &errout, &rc, err))
+    remove_argv(launch, &argv);
+    client_env(NULL, &env);
+    if (client_run(&argv, &env, CLIENT_QUICK_S, NULL, &errout, &rc, err))
         return error_wrap(err, "removing container %s", name);
     /* "already in progress": --rm is at work on it. */
     if (!rc || strstr(errout.data, "No such container") ||
@@ -375,6 +385,7 @@ const struct runtime_ops runtime_docker = {
     .argv = make_argv,
     .classify = classify,
     .stop = stop,
+    .remove_argv = remove_argv,
     .leftover = leftover,
     .describe = describe,
 };

@@ -309,7 +309,7 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 const struct runtime_ops runtime_enroot = {
     .name = "enroot",
     .summary = "enroot, created once a session from a squashfs, started once a trial",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_FIXED,
     .keys = keys,
     .probe = probe,
     .check = check,

@@ -7,9 +7,9 @@
  *   life cycle of a session: probe → check (every spec) → prepare → [ argv → (harness runs) →
  * classify → stop ]* → describe → cleanup
  *
- * Required hooks: name, check, argv, classify. The others may be NULL; runtime_registry_check()
- * verifies the table once at start. runtimes/skeleton.c documents every hook for whoever writes the
- * next one; docs/adding-a-runtime.md walks through it.
+ * Required: name, summary, keys, check, argv, classify. The others may be NULL;
+ * runtime_registry_check() verifies the table once at start. runtimes/skeleton.c documents every
+ * hook for whoever writes the next one; docs/adding-a-runtime.md walks through it.
  *
  * Adapters default to the host's allocation (its limits, its /dev/shm through the host's IPC
  * namespace, its CPUs, its network), so that what differs in a record is the site's or the
@@ -42,8 +42,9 @@ struct mounts {
 struct runtime_spec {
     char *name; /* of the arm */
     char *kind;
-    char *image;    /* reference in the runtime's store, or a path */
-    char *rootfs;   /* podman: a directory as root file system; "/" is the host's own */
+    char *image; /* reference in the runtime's store, or a path */
+    char
+        *rootfs; /* a directory as root file system, in place of image; podman: "/" is the host's */
     char *nanochat; /* where our program lies inside; see runtime_nanochat_path */
     struct mounts mounts;
     struct strv env;         /* "NAME=value", wins over workload.env */
@@ -140,7 +141,9 @@ struct runtime_ops {
 /* An entry of launch->env without "=" passes that variable on from the environment of the client:
  * srun's tasks learn only there which node they are on. */
 #define RUNTIME_ENV_NAMES 64u
-/* The environment is written down before the client starts: no trial on several nodes. */
+/* The program gets the variables that are written down before the client starts and no others (a
+ * file of the trial, a prefix of their names): SLURM_NODEID does not reach it, so no trial on
+ * several nodes, exit 3. */
 #define RUNTIME_ENV_FIXED 128u
 /* The workload's processes are children of a daemon: what the kernel sums up of our own children
  * (CPU time, memory) is the client's. */

@@ -158,6 +158,27 @@ root="rootfs: $T/root"
 scenario "$T/colon.yaml" charliecloud "[/bin/true]" ", {source: /tmp, target: '/a:b'}"
 check_rc 3 "charliecloud: a colon in a mount path cannot be expressed" ncbench check --portable "$T/colon.yaml"
 match "charliecloud: and says so" 'cannot mount a path containing ":"' "$ERR"
+# On several nodes the program must learn its node's number from Slurm's variables.
+several_nodes() { # KIND IMAGE
+    cat >"$T/nodes.yaml" <<END
+version: 1
+name: nodes
+baseline: a
+workload: {exec: [/bin/true], events: none}
+runtimes: [{name: a, kind: $1, image: $2}, {name: b, kind: $1, image: $2}]
+launch: {scheduler: slurm, nodes: 2}
+sampling: {looks: [6]}
+END
+    run ncbench check --portable "$T/nodes.yaml"
+}
+for kind in crun enroot apptainer; do
+    several_nodes "$kind" /x.sqsh
+    equal "$kind: not on several nodes" $? 3
+    match "$kind: and why" "$kind\) cannot run on 2 nodes: its environment is written before" "$ERR"
+done
+several_nodes docker x:1
+equal "docker: on several nodes" $? 0
+
 conforms charliecloud 'CH_RUNNING' "my run" "tab	here" 'foo,bar' 'back\slash' 'üml'
 conforms docker 'HOSTNAME|HOME|PATH' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
 if command -v enroot >/dev/null && command -v mksquashfs >/dev/null; then

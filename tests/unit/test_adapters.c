@@ -94,6 +94,11 @@ static void docker(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(import, "\nlocalhost/ncbench/import-"));
     strv_push(&b.spec.options, "-v/a:/b");
     refuses(&b, "docker creates an absent source");
+    auto_strv removal = STRV_INIT; /* the same name as in argv, on every node of a step */
+    runtime_find("docker")->remove_argv(&b.launch, &removal);
+    CU_ASSERT_EQUAL_FATAL(removal.count, 5);
+    CU_ASSERT_STR(removal.items[2], "--force");
+    CU_ASSERT_STR(removal.items[4], "ncbench-c00.b01.arm-00af5313");
     bench_release(&b);
 
     view_init(&b, "docker"); /* not as root: files of the trial stay the user's */
