@@ -2,9 +2,10 @@
  *
  *   gpu_ops [depth=20] [B=32] [T=2048] [V=65536] [dtype=bfloat16]
  *
- * The floors are those of bfloat16. Medians of single calls between events on random data, after
- * two that are not counted; the last lines run the whole sequence back to back, as training does,
- * to show what power and clocks leave.
+ * Medians of single calls between events on random data, after two that are not counted. The floors
+ * are those of bfloat16 at rates that a device sustains: GEMM_TFLOPS, ATTENTION_FWD_TFLOPS,
+ * ATTENTION_BWD_TFLOPS and COPY_TBPS in the environment. Without them they are those that were
+ * measured on an H200, and only there mean anything.
  */
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -102,13 +103,48 @@ static struct device_event *from, *to;
                100.0 * (floor_ms) / ms[2]);                                                        \
     } while (0)
 
+/* What the floors are made of; see the top of the file. */
+static struct {
+    double gemm_tflops, attention_fwd_tflops, attention_bwd_tflops, copy_tbps;
+} rates = {660.6, 564.1, 405.3, 3.996};
+
+static int read_rates(void)
+{
+    const struct {
+        const char *name;
+        double *value;
+    } variables[] = {
+        {"GEMM_TFLOPS", &rates.gemm_tflops},
+        {"ATTENTION_FWD_TFLOPS", &rates.attention_fwd_tflops},
+        {"ATTENTION_BWD_TFLOPS", &rates.attention_bwd_tflops},
+        {"COPY_TBPS", &rates.copy_tbps},
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *text = getenv(variables[i].name);
+        if (text && (!num_parse_f64(text, variables[i].value) || *variables[i].value <= 0)) {
+            fprintf(stderr, "gpu_ops: %s: expected a rate above 0\n", variables[i].name);
+            return -1;
+        }
+        printf("%s=%g%s\n", variables[i].name, *variables[i].value,
+               text ? "" : " (of an H200, not of this device)");
+    }
+    return 0;
+}
+
 static double gemm_floor(double m, double n, double k)
 {
-    return 2.0 * m * n * k / 660.6e12 * 1e3; /* the sustained rate of such products on an H200 */
+    return 2.0 * m * n * k / (rates.gemm_tflops * 1e12) * 1e3;
 }
 static double byte_floor(double bytes)
 {
-    return bytes / 3.996e12 * 1e3; /* the rate of a copy kernel on an H200 */
+    return bytes / (rates.copy_tbps * 1e12) * 1e3;
+}
+/* Newton–Schulz of `count` matrices: five times X·Xᵀ, its square and the product with X, all of
+ * them whole products. */
+static double muon_floor(double count, double longer, double shorter)
+{
+    return count * 5 *
+           (2 * gemm_floor(shorter, shorter, longer) + gemm_floor(shorter, shorter, shorter));
 }
 
 int main(int argc, char **argv)
@@ -117,6 +153,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc && i <= 4; i++)
         if (!num_parse_i64(argv[i], &arg[i - 1]))
             return 2;
+    if (read_rates())
+        return 2;
     L = arg[0], B = arg[1], T = arg[2], V = arg[3];
     C = L * 64, H = (C + 127) / 128, D = C / H, rows = B * T;
     struct device_config config = {.type = "cuda", .dtype = argc > 5 ? argv[5] : NULL};
@@ -152,7 +190,7 @@ int main(int argc, char **argv)
     TIME("rope_norm_fwd", L, byte_floor(2 * 2 * n2),
          k->rope_norm_fwd(gpu, q, rqk, cs, sn, B, T, H, H, D, &err));
     double attention = 2.0 * r * (double)T * c; /* visible half of 4·T²·D·H·B */
-    TIME("attention_fwd", L, attention / 564.1e12 * 1e3,
+    TIME("attention_fwd", L, attention / (rates.attention_fwd_tflops * 1e12) * 1e3,
          k->attention_fwd(gpu, g, lse, q, ws, B, T, H, H, D, &err));
     TIME("linear_fwd proj +", L, gemm_floor(r, c, c),
          k->linear_fwd(gpu, x, g, w, true, rows, C, C, &err));
@@ -177,7 +215,7 @@ int main(int argc, char **argv)
          k->linear_bwd_weight(gpu, dw, g, y, rows, C, C, &err));
     TIME("bwd_input proj", L, gemm_floor(r, c, c),
          k->linear_bwd_input(gpu, x, g, w, rows, C, C, &err));
-    TIME("attention_bwd", L, 2.5 * attention / 405.3e12 * 1e3,
+    TIME("attention_bwd", L, 2.5 * attention / (rates.attention_bwd_tflops * 1e12) * 1e3,
          k->attention_bwd(gpu, dq, g, x, lse, q, ws, B, T, H, H, D, &err));
     TIME("rope_norm_bwd", L, byte_floor(3 * 2 * n2),
          k->rope_norm_bwd(gpu, dq, q, rqk, cs, sn, B, T, H, H, D, &err));
@@ -191,12 +229,14 @@ int main(int argc, char **argv)
 
     total_ms = 0;
     float *m = f32(4 * C * C), *weight = f32(4 * C * C);
-    struct muon_item items[96];
-    for (int i = 0; i < 96; i++)
+    struct muon_item *items = mem_alloc((size_t)(4 * L) * sizeof *items);
+    for (int64_t i = 0; i < 4 * L; i++)
         items[i] = (struct muon_item){weight, m, dw};
     struct muon_args muon = {0.0, 0.9, 1.0, true};
-    TIME("muon C x C", 1, 0.8 * 19.0 / 2, k->muon(gpu, items, 4 * L, &muon, ws, C, C, &err));
-    TIME("muon 4C x C", 2, 0.3 * 19.0, k->muon(gpu, items, L, &muon, ws, 4 * C, C, &err));
+    TIME("muon C x C", 1, muon_floor(4.0 * (double)L, c, c),
+         k->muon(gpu, items, 4 * L, &muon, ws, C, C, &err));
+    TIME("muon 4C x C", 2, muon_floor((double)L, 4 * c, c),
+         k->muon(gpu, items, L, &muon, ws, 4 * C, C, &err));
     float *hm = f32(V * C), *hv = f32(V * C);
     struct adamw_args adam = {0.0, 0.8, 0.95, 1e-10, 0, 1, 1};
     TIME("adamw V x C", 2, byte_floor(7.0 * 4 * (double)V * c),
@@ -205,6 +245,7 @@ int main(int argc, char **argv)
     TIME("sum_squares V x C", 2, byte_floor(4 * (double)V * c),
          k->sum_squares(gpu, &sum, dhead, V * C, &err));
     printf("optimizer by the sum, without the matrices' norm and the cast: %.1f ms\n", total_ms);
+    free(items);
     device_close(gpu);
     return 0;
 }
