@@ -1,21 +1,28 @@
-/* The adapters' tables, for the registry; and what adapters share beyond runtimes/runtime.h. */
+/* The list of adapters, for the registry; and what adapters share beyond runtimes/runtime.h. */
 #ifndef RUNTIMES_ADAPTERS_PRIV_H
 #define RUNTIMES_ADAPTERS_PRIV_H
 
 #include "runtimes/runtime.h"
 
-extern const struct runtime_ops runtime_bare;
-extern const struct runtime_ops runtime_podman;
-extern const struct runtime_ops runtime_docker;
-extern const struct runtime_ops runtime_charliecloud;
-extern const struct runtime_ops runtime_crun;
-extern const struct runtime_ops runtime_enroot;
-extern const struct runtime_ops runtime_apptainer;
-extern const struct runtime_ops runtime_pyxis;
-extern const struct runtime_ops runtime_cscs_ce;
-extern const struct runtime_ops runtime_skybox;
-extern const struct runtime_ops runtime_command;
-extern const struct runtime_ops runtime_fake;
+/* Every kind of a scenario, in the order of `ncbench doctor`: a table runtime_<name>. The one line
+ * to add for a new one. */
+#define RUNTIMES(X)                                                                                \
+    X(bare)                                                                                        \
+    X(podman)                                                                                      \
+    X(docker)                                                                                      \
+    X(charliecloud)                                                                                \
+    X(crun)                                                                                        \
+    X(apptainer)                                                                                   \
+    X(enroot)                                                                                      \
+    X(pyxis)                                                                                       \
+    X(cscs_ce)                                                                                     \
+    X(skybox)                                                                                      \
+    X(command)                                                                                     \
+    X(fake)
+
+#define RUNTIME_DECLARE(name) extern const struct runtime_ops runtime_##name;
+RUNTIMES(RUNTIME_DECLARE)
+#undef RUNTIME_DECLARE
 /* Compiled and tested so that it cannot rot, but no kind of a scenario. */
 extern const struct runtime_ops runtime_skeleton;
 

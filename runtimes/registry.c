@@ -6,19 +6,10 @@
 #include <string.h>
 
 const struct runtime_ops *const runtime_registry[] = {
-    &runtime_bare,
-    &runtime_podman,
-    &runtime_docker,
-    &runtime_charliecloud,
-    &runtime_crun,
-    &runtime_apptainer,
-    &runtime_enroot,
-    &runtime_pyxis,
-    &runtime_cscs_ce,
-    &runtime_skybox,
-    &runtime_command,
-    &runtime_fake,
-    NULL,
+#define RUNTIME_ENTRY(name) &runtime_##name,
+    RUNTIMES(RUNTIME_ENTRY)
+#undef RUNTIME_ENTRY
+        NULL,
 };
 
 const struct runtime_ops *runtime_find(const char *kind)
