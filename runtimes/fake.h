@@ -23,9 +23,9 @@
  *       start_s: 0.25         from spawn to hello; 0
  *       start_sd: 0.05        relative sd of start_s; 0
  *       loss: 4.2             loss of the last step; 4
- *       fail_every: 7         trials whose block is a multiple of it (7, 14 …) fail; 1: all; 0:
- * none outcome: oom          how they fail; workload_failed exit_code: 9          with which exit
- * code; 1
+ *       fail_every: 7         trials whose block is a multiple of it (7, 14 …) fail, 1: all; 0
+ *       outcome: oom          how they fail; workload_failed
+ *       exit_code: 9          with which exit code; 1
  *
  * Numbers may be written as text with a unit ("100ms", "1%"), as everywhere in a scenario. */
 #ifndef RUNTIMES_FAKE_H

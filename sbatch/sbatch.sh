@@ -3,8 +3,9 @@
 #
 #   sbatch --nodes=2 --gpus-per-node=4 --cpus-per-task=288 sbatch/sbatch.sh
 #   DEVICE=cpu DEPTH=2 SEQ_LEN=64 DEVICE_BATCH=1 ROWS_PER_RANK=1 STEPS=20 RANKS_PER_NODE=1 \
-#       DATA_SOURCE=synthetic VOCAB=512 sbatch --nodes=2 sbatch/sbatch.sh
+#       DATA_SOURCE=synthetic VOCAB=512 LEAST_SPLIT_TOKENS=65536 sbatch --nodes=2 sbatch/sbatch.sh
 #
+# Evaluation takes ten million tokens a split unless LEAST_SPLIT_TOKENS says otherwise: hours on a CPU.
 # Data and tokenizer are prepared before (sbatch/e2e-interactive.txt): they lie on a file system that
 # all nodes see, below NANOCHAT_BASE_DIR.
 #SBATCH --job-name=nanochat
