@@ -326,6 +326,15 @@ void str_append_word(struct str *s, const char *word)
         str_append_quoted(s, word);
 }
 
+size_t str_utf8_cut(const char *s, size_t len, size_t max)
+{
+    if (len <= max)
+        return len;
+    while (max > 0 && ((unsigned char)s[max] & 0xc0) == 0x80)
+        max--;
+    return max;
+}
+
 void str_append_printable(struct str *s, const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len;) {

@@ -74,6 +74,9 @@ size_t str_utf8_sequence(const char *s, size_t len);
 /* A word of a shell: in quotes, where everything is literal; or only where it must be. */
 void str_append_quoted(struct str *s, const char *word);
 void str_append_word(struct str *s, const char *word);
+/* The largest length of at most max bytes at which the valid text can be cut without cutting a
+ * sequence; len where it is no longer. */
+size_t str_utf8_cut(const char *s, size_t len, size_t max);
 /* Append the bytes with every invalid one replaced by U+FFFD, control characters other than tab
  * and newline by \xNN: for showing foreign output. */
 void str_append_printable(struct str *s, const char *bytes, size_t len);

@@ -161,7 +161,7 @@ void doctor_runtimes(struct doctor *d, const char *kind, const char *image)
         ops->probe(&probe);
         if (probe.available)
             doctor_add(d, DOCTOR_OK, ops->name, versions_text(probe.versions), NULL);
-        else if (kind || ops == runtime_find("podman")) /* the quickstart's */
+        else if (kind || (ops->flags & RUNTIME_QUICKSTART))
             doctor_add(d, kind ? DOCTOR_FAIL : DOCTOR_WARN, ops->name, mem_strdup(probe.why), NULL);
         else
             str_appendf(&absent, "%s%s", absent.len ? ", " : "", ops->name);

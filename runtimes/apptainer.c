@@ -18,11 +18,6 @@
 
 static const char *const keys[] = {"image", "rootfs", "nanochat", "mounts", "options", NULL};
 
-static const char *source_of(const struct runtime_spec *spec)
-{
-    return client_given(spec->rootfs) ? spec->rootfs : spec->image;
-}
-
 static void probe(struct runtime_probe *out)
 {
     out->versions = json_object();
@@ -40,25 +35,22 @@ static int check_spec(const struct runtime_spec *spec, const struct mounts *moun
                       struct error *err)
 {
     const int code = NCBENCH_EXIT_SCENARIO;
-    if (client_given(spec->image) == client_given(spec->rootfs))
-        return error_set(err, code, "runtime %s: expected either image or rootfs", spec->name);
-    const char *source = source_of(spec);
+    if (client_check_source(spec, NULL, err))
+        return -err->code;
+    const char *source = client_source(spec);
     if (*source != '/' || !source[1])
         return error_set(err, code, "runtime %s: \"%s\": expected an absolute path other than /",
                          spec->name, source);
     if (strv_env_get(&spec->env, "HOME"))
         return error_set(err, code, "runtime %s cannot pass variable HOME: it sets it itself",
                          spec->kind);
-    for (size_t i = 0; i < mounts->count; i++)
-        if (strstr(mounts->items[i].source, "\r\n") || strstr(mounts->items[i].target, "\r\n"))
-            return error_set(err, code, "runtime apptainer cannot mount a path containing CR LF");
-    return 0;
+    return mounts_check_csv(mounts, spec->kind, err);
 }
 
 static int check_host(const struct runtime_spec *spec, struct error *err)
 {
     const int code = NCBENCH_EXIT_ENVIRONMENT;
-    const char *source = source_of(spec);
+    const char *source = client_source(spec);
     if (client_given(spec->rootfs) ? !fs_is_dir(source) : !fs_exists(source) || fs_is_dir(source))
         return error_set(err, code, "runtime %s: %s %s is no %s", spec->name,
                          client_given(spec->rootfs) ? "rootfs" : "image", source,
@@ -115,7 +107,7 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
     if (client_given(launch->cwd))
         strv_pushf(argv, "--pwd=%s", launch->cwd);
     strv_extend(argv, &launch->spec->options);
-    strv_push(argv, source_of(launch->spec));
+    strv_push(argv, client_source(launch->spec));
     strv_extend(argv, launch->argv);
     client_env(launch, env);
     return 0;
@@ -148,7 +140,7 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
     else
         json_put_null(obj, "apptainer", "it did not tell");
     client_put_sha256(obj, "apptainer_conf_sha256", "/etc/apptainer/apptainer.conf");
-    json_put_str(obj, "image_fs", fs_type_name(source_of(spec)));
+    json_put_str(obj, "image_fs", fs_type_name(client_source(spec)));
     if (client_given(spec->rootfs))
         json_put_str(obj, "rootfs", spec->rootfs);
     else

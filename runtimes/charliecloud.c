@@ -60,17 +60,14 @@ static int check_options(const struct runtime_spec *spec, struct error *err)
 static int check(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,
                  struct error *err)
 {
-    if (root_view_check(spec, portable, err) || check_options(spec, err))
+    if (root_view_check(spec, portable, err) || check_options(spec, err) ||
+        mounts_check_bytes(mounts, spec->kind, ":", err))
         return -err->code;
-    for (size_t i = 0; i < mounts->count; i++) {
-        if (strchr(mounts->items[i].source, ':') || strchr(mounts->items[i].target, ':'))
-            return error_set(err, NCBENCH_EXIT_SCENARIO,
-                             "runtime charliecloud cannot mount a path containing \":\"");
+    for (size_t i = 0; i < mounts->count; i++)
         if (mounts->items[i].read_only)
             return error_set(err, NCBENCH_EXIT_SCENARIO,
                              "runtime charliecloud cannot mount %s read-only",
                              mounts->items[i].source);
-    }
     if (mounts_check(mounts, spec->kind, false, portable, err))
         return -err->code;
     auto_free char *program = portable ? NULL : client_find("ch-run");
@@ -78,17 +75,6 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
         return 0;
     error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: ch-run not found on PATH", spec->name);
     return error_hint(err, "apt-get install charliecloud-runtime");
-}
-
-/* Mounts that are not the spec's own may hold a colon too: the trial's directory. */
-static int check_colons(const struct mounts *mounts, struct error *err)
-{
-    for (size_t i = 0; i < mounts->count; i++)
-        if (strchr(mounts->items[i].source, ':') || strchr(mounts->items[i].target, ':'))
-            return error_set(err, NCBENCH_EXIT_SCENARIO,
-                             "runtime charliecloud cannot mount %s: its path contains \":\"",
-                             mounts->items[i].source);
-    return 0;
 }
 
 /* What ch-run itself mounts, and asks of the image without making it. */
@@ -119,7 +105,8 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
                      struct error *err)
 {
     auto_free char *root = root_view_path(launch->spec, launch->session_dir);
-    if (check_colons(launch->mounts, err))
+    /* Mounts that are not the spec's own may hold a colon too: the trial's directory. */
+    if (mounts_check_bytes(launch->mounts, "charliecloud", ":", err))
         return -err->code;
     strv_push(argv, "ch-run");
     for (size_t i = 0; i < launch->mounts->count; i++)

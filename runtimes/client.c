@@ -151,6 +151,61 @@ char *client_session_path(const char *session_dir, const char *kind, const char 
     return mem_printf("%s/%s/%.12s", session_dir, kind, hash);
 }
 
+const char *client_source(const struct runtime_spec *spec)
+{
+    return client_given(spec->rootfs) ? spec->rootfs : spec->image;
+}
+
+int client_check_source(const struct runtime_spec *spec, const char *hint, struct error *err)
+{
+    if (client_given(spec->image) != client_given(spec->rootfs))
+        return 0;
+    error_set(err, NCBENCH_EXIT_SCENARIO, "runtime %s: expected either image or rootfs",
+              spec->name);
+    return hint ? error_hint(err, "%s", hint) : -err->code;
+}
+
+json_t *client_json(const struct strv *argv, const struct strv *env)
+{
+    auto_str out = STR_INIT;
+    auto_error struct error ignored = ERROR_INIT;
+    json_t *json = NULL;
+    int rc;
+    if (client_run(argv, env, CLIENT_QUICK_S, &out, NULL, &rc, &ignored) || rc ||
+        json_parse(out.data, out.len, argv->items[0], NCBENCH_EXIT_ENVIRONMENT, &json, &ignored))
+        return NULL;
+    return json;
+}
+
+void client_copy_str(json_t *obj, const char *key, const json_t *from, const char *path,
+                     const char *program)
+{
+    const char *value = from ? json_read_str(from, path) : NULL;
+    auto_free char *why = mem_printf("%s did not tell", program);
+    if (client_given(value))
+        json_put_str(obj, key, value);
+    else
+        json_put_null(obj, key, why);
+}
+
+json_t *client_image_of_store(const char *ref, const json_t *inspected, bool with_digest,
+                              const char *program)
+{
+    const json_t *image = inspected ? json_array_get(inspected, 0) : NULL;
+    json_t *out = json_object();
+    auto_free char *why = mem_printf("%s did not tell", program);
+    int64_t size;
+    json_put_str(out, "ref", ref);
+    client_copy_str(out, "id", image, "Id", program);
+    if (with_digest)
+        client_copy_str(out, "digest", image, "Digest", program);
+    if (image && json_read_i64(image, "Size", &size))
+        json_put_int(out, "size_bytes", size);
+    else
+        json_put_null(out, "size_bytes", why);
+    return out;
+}
+
 void client_put_sha256(json_t *obj, const char *key, const char *path)
 {
     char hash[SHA256_HEX];

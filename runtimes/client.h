@@ -57,6 +57,22 @@ char *client_session_name(const char *prefix, const char *session_dir, const cha
 /* A path below the session that belongs to this kind and source: "<session>/<kind>/<12 hex>". */
 char *client_session_path(const char *session_dir, const char *kind, const char *source);
 
+/* What the spec runs from: its rootfs, else its image. */
+const char *client_source(const struct runtime_spec *spec);
+/* Exactly one of the two is given. 3; hint may be NULL. */
+int client_check_source(const struct runtime_spec *spec, const char *hint, struct error *err);
+
+/* The JSON that a call prints; NULL if it failed or printed something else. Caller owns it. */
+json_t *client_json(const struct strv *argv, const struct strv *env);
+/* Copy the text at the path of `from` (may be NULL) to key, null with "<program> did not tell"
+ * where there is none. */
+void client_copy_str(json_t *obj, const char *key, const json_t *from, const char *path,
+                     const char *program);
+/* "image" of a description by what `<program> image inspect` printed (may be NULL): ref and the
+ * store's id, digest and size. with_digest: the program tells one. */
+json_t *client_image_of_store(const char *ref, const json_t *inspected, bool with_digest,
+                              const char *program);
+
 /* Put the SHA-256 of a configuration file in effect into obj, null with a why if there is none. */
 void client_put_sha256(json_t *obj, const char *key, const char *path);
 

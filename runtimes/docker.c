@@ -92,8 +92,8 @@ static void probe(struct runtime_probe *out)
 static int check_image(const struct runtime_spec *spec, struct error *err)
 {
     const int code = NCBENCH_EXIT_SCENARIO;
-    if (client_given(spec->image) == client_given(spec->rootfs))
-        return error_set(err, code, "runtime %s: expected either image or rootfs", spec->name);
+    if (client_check_source(spec, NULL, err))
+        return -err->code;
     if (client_given(spec->rootfs) && (*spec->rootfs != '/' || !spec->rootfs[1])) {
         error_set(err, code,
                   "runtime %s: rootfs \"%s\": expected an absolute path other than /, which docker "
@@ -322,54 +322,35 @@ static bool leftover(const struct runtime_launch *launch, struct str *what)
 /* ---- describe -------------------------------------------------------------------------------- */
 static json_t *docker_json(const char *words, const char *last)
 {
-    auto_str out = STR_INIT, errout = STR_INIT;
-    auto_error struct error err = ERROR_INIT;
-    json_t *json = NULL;
-    int rc;
-    if (docker(words, last, &out, &errout, &rc, &err) || rc ||
-        json_parse(out.data, out.len, "docker", NCBENCH_EXIT_ENVIRONMENT, &json, &err))
-        return NULL;
-    return json;
-}
-
-static void copy_str(json_t *obj, const char *key, const json_t *from, const char *path)
-{
-    const char *value = from ? json_read_str(from, path) : NULL;
-    if (client_given(value))
-        json_put_str(obj, key, value);
-    else
-        json_put_null(obj, key, "docker did not tell");
+    auto_strv argv = STRV_INIT, env = STRV_INIT;
+    client_words(&argv, words);
+    if (last)
+        strv_push(&argv, last);
+    client_env(NULL, &env);
+    return client_json(&argv, &env);
 }
 
 static void describe(const struct runtime_spec *spec, const char *session_dir, json_t *obj)
 {
     auto_json *version = docker_json("docker version --format {{json .}}", NULL);
     auto_json *info = docker_json("docker info --format {{json .}}", NULL);
-    copy_str(obj, "docker", version, "Client.Version");
-    copy_str(obj, "dockerd", version, "Server.Version");
-    copy_str(obj, "storage_driver", info, "Driver");
-    copy_str(obj, "storage_dir", info, "DockerRootDir");
+    client_copy_str(obj, "docker", version, "Client.Version", "docker");
+    client_copy_str(obj, "dockerd", version, "Server.Version", "docker");
+    client_copy_str(obj, "storage_driver", info, "Driver", "docker");
+    client_copy_str(obj, "storage_dir", info, "DockerRootDir", "docker");
     const char *root = info ? json_read_str(info, "DockerRootDir") : NULL;
     json_put_str(obj, "storage_fs", root ? fs_type_name(root) : NULL);
-    copy_str(obj, "cgroup_manager", info, "CgroupDriver");
-    copy_str(obj, "oci_runtime", info, "DefaultRuntime");
+    client_copy_str(obj, "cgroup_manager", info, "CgroupDriver", "docker");
+    client_copy_str(obj, "oci_runtime", info, "DefaultRuntime", "docker");
     json_put_str(obj, "cgroups", host_cgroups_name(host_cgroups()));
     json_put_str(obj, "network", client_given(spec->network) ? spec->network : "host");
     json_put_str(obj, "ipc", oci_private_ipc(spec) ? "private" : "host");
     json_put_str(obj, "limits", "of the daemon, but for ulimits");
     auto_free char *name = image_name(spec, session_dir);
     auto_json *list = docker_json("docker image inspect", name);
-    const json_t *image = list ? json_array_get(list, 0) : NULL;
-    json_t *out = json_object();
-    json_put_str(out, "ref", name);
+    json_t *out = client_image_of_store(name, list, false, "docker");
     if (client_given(spec->rootfs))
         json_put_str(out, "imported_from", spec->rootfs);
-    copy_str(out, "id", image, "Id");
-    int64_t size;
-    if (image && json_read_i64(image, "Size", &size))
-        json_put_int(out, "size_bytes", size);
-    else
-        json_put_null(out, "size_bytes", "docker did not tell");
     json_put(obj, "image", out);
 }
 

@@ -11,6 +11,10 @@
 
 #include <string.h>
 
+const struct edf_dialect edf_ce = {
+    .kind = "cscs-ce", .option = "--environment", .path_images = true};
+const struct edf_dialect edf_skybox = {.kind = "skybox", .option = "--edf", .devices = true};
+
 /* ---- text ------------------------------------------------------------------------------------ */
 bool edf_can_say(const char *text)
 {
@@ -68,7 +72,7 @@ static int check_sayable(const struct runtime_launch *launch, struct error *err)
                              "runtime %s cannot pass variable %.*s: an EDF cannot say its value",
                              spec->kind, (int)strcspn(launch->env->items[i], "="),
                              launch->env->items[i]);
-    if (srun_plugin_check_paths(launch->mounts, spec->kind, ":\n", err))
+    if (mounts_check_bytes(launch->mounts, spec->kind, ":\n", err))
         return -err->code;
     for (size_t i = 0; i < launch->mounts->count; i++)
         if (!edf_can_say(launch->mounts->items[i].source) ||
@@ -99,8 +103,8 @@ static void write_mounts(struct str *out, const struct mounts *mounts)
     write_list(out, "mounts", &list);
 }
 
-int edf_write(const struct runtime_launch *launch, enum edf_dialect dialect, struct str *out,
-              struct error *err)
+int edf_write(const struct runtime_launch *launch, const struct edf_dialect *dialect,
+              struct str *out, struct error *err)
 {
     const struct runtime_spec *spec = launch->spec;
     if (check_sayable(launch, err))
@@ -113,7 +117,7 @@ int edf_write(const struct runtime_launch *launch, enum edf_dialect dialect, str
     }
     str_append(out, "\nentrypoint = false\nwritable = true\n");
     write_mounts(out, launch->mounts);
-    if (dialect == EDF_SKYBOX && spec->devices.count)
+    if (dialect->devices && spec->devices.count)
         write_list(out, "devices", &spec->devices);
     str_append(out, "\n[env]\n");
     bool home = srun_plugin_home_is_mounted(launch);
@@ -128,14 +132,13 @@ int edf_write(const struct runtime_launch *launch, enum edf_dialect dialect, str
 }
 
 /* ---- the two kinds --------------------------------------------------------------------------- */
-static enum edf_dialect dialect_of(const struct runtime_spec *spec)
+static const struct edf_dialect *dialect_of(const struct runtime_spec *spec)
 {
-    return strcmp(spec->kind, "skybox") != 0 ? EDF_CE : EDF_SKYBOX;
-}
-
-static const char *option_of(const struct runtime_spec *spec)
-{
-    return dialect_of(spec) == EDF_SKYBOX ? "--edf" : "--environment";
+    static const struct edf_dialect *const dialects[] = {&edf_ce, &edf_skybox};
+    for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++)
+        if (!strcmp(dialects[i]->kind, spec->kind))
+            return dialects[i];
+    BUG("kind %s reads no EDF", spec->kind);
 }
 
 static char *edf_path(const struct runtime_launch *launch)
@@ -151,11 +154,10 @@ static int check_image(const struct runtime_spec *spec, struct error *err)
     if (!edf_can_say(spec->image))
         return error_set(err, code, "runtime %s: an EDF cannot say this image", spec->name);
     bool path = strchr("/.", *spec->image) || str_ends_with(spec->image, ".sqsh");
-    if (path && dialect_of(spec) == EDF_SKYBOX)
-        return error_set(err, code,
-                         "runtime %s: image \"%s\": expected a registry reference, skybox takes no "
-                         "path",
-                         spec->name, spec->image);
+    if (path && !dialect_of(spec)->path_images)
+        return error_set(
+            err, code, "runtime %s: image \"%s\": expected a registry reference, %s takes no path",
+            spec->name, spec->image, spec->kind);
     if (path && *spec->image != '/')
         return error_set(err, code, "runtime %s: image \"%s\": expected an absolute path",
                          spec->name, spec->image);
@@ -166,7 +168,7 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
                  struct error *err)
 {
     if (check_image(spec, err) || srun_plugin_check_options(spec, err) ||
-        srun_plugin_check_paths(mounts, spec->kind, ":\n", err) ||
+        mounts_check_bytes(mounts, spec->kind, ":\n", err) ||
         mounts_check(mounts, spec->kind, false, portable, err))
         return -err->code;
     for (size_t i = 0; i < spec->annotations.count; i++)
@@ -175,7 +177,7 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
                              "runtime %s: an EDF cannot say annotation %.*s", spec->name,
                              (int)strcspn(spec->annotations.items[i], "="),
                              spec->annotations.items[i]);
-    return portable ? 0 : srun_plugin_check_host(spec, option_of(spec), spec->kind, err);
+    return portable ? 0 : srun_plugin_check_host(spec, dialect_of(spec)->option, spec->kind, err);
 }
 
 static int create(const struct runtime_launch *launch, struct error *err)
@@ -193,7 +195,7 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
     auto_free char *path = edf_path(launch);
     if (check_sayable(launch, err))
         return -err->code;
-    strv_pushf(argv, "%s=%s", option_of(launch->spec), path);
+    strv_pushf(argv, "%s=%s", dialect_of(launch->spec)->option, path);
     strv_extend(argv, &launch->spec->options);
     strv_extend(env, launch->env);
     return 0;
@@ -207,12 +209,12 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 
 static void probe_ce(struct runtime_probe *out)
 {
-    srun_plugin_probe("--environment", "cscs-ce", out);
+    srun_plugin_probe(edf_ce.option, edf_ce.kind, out);
 }
 
 static void probe_skybox(struct runtime_probe *out)
 {
-    srun_plugin_probe("--edf", "skybox", out);
+    srun_plugin_probe(edf_skybox.option, edf_skybox.kind, out);
 }
 
 #define EDF_FLAGS                                                                                  \

@@ -5,16 +5,18 @@
 
 #include "runtimes/runtime.h"
 
-enum edf_dialect {
-    EDF_CE,     /* image: a squashfs or a reference; no devices */
-    EDF_SKYBOX, /* image: a reference alone; devices as podman's --device */
+struct edf_dialect {
+    const char *kind, *option; /* of a scenario; of srun */
+    bool path_images;          /* image: a squashfs or a reference; else a reference alone */
+    bool devices;              /* as podman's --device */
 };
+extern const struct edf_dialect edf_ce, edf_skybox;
 
 /* Can an EDF say this text? `${` is expanded there unless written `$${`, so that a literal `$${`
  * cannot be said; control characters other than tab neither survive the way. */
 bool edf_can_say(const char *text);
 /* The launch as an EDF, appended. Pure. 3: something cannot be said. */
-int edf_write(const struct runtime_launch *launch, enum edf_dialect dialect, struct str *out,
-              struct error *err);
+int edf_write(const struct runtime_launch *launch, const struct edf_dialect *dialect,
+              struct str *out, struct error *err);
 
 #endif

@@ -99,19 +99,6 @@ static int check_image(const struct runtime_spec *spec, bool portable, struct er
                      spec->image);
 }
 
-static int check_paths(const struct mounts *mounts, struct error *err)
-{
-    for (size_t i = 0; i < mounts->count; i++) {
-        const char *paths[] = {mounts->items[i].source, mounts->items[i].target};
-        for (size_t k = 0; k < 2; k++)
-            if (strpbrk(paths[k], ":\n"))
-                return error_set(err, NCBENCH_EXIT_SCENARIO,
-                                 "runtime enroot cannot mount a path containing \"%s\": %s",
-                                 strchr(paths[k], ':') ? ":" : "\\n", paths[k]);
-    }
-    return 0;
-}
-
 static int check_names(const struct strv *env, struct error *err)
 {
     for (size_t i = 0; i < env->count; i++)
@@ -127,7 +114,7 @@ static int check_names(const struct strv *env, struct error *err)
 static int check(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,
                  struct error *err)
 {
-    if (check_image(spec, portable, err) || check_paths(mounts, err) ||
+    if (check_image(spec, portable, err) || mounts_check_bytes(mounts, spec->kind, ":\n", err) ||
         check_names(&spec->env, err) || mounts_check(mounts, spec->kind, false, portable, err))
         return -err->code;
     for (size_t i = 0; i < spec->options.count; i++)
@@ -257,7 +244,7 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
 {
     auto_free char *name = container_of(launch->spec, launch->session_dir);
     auto_free char *script = script_path(launch);
-    if (check_paths(launch->mounts, err) || check_names(launch->env, err))
+    if (mounts_check_bytes(launch->mounts, "enroot", ":\n", err) || check_names(launch->env, err))
         return -err->code;
     client_words(argv, "enroot start");
     strv_pushf(argv, "--rc=%s", script);

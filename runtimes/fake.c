@@ -208,7 +208,7 @@ void fake_response_release(struct fake_response *response)
 
 /* ---- the table ----------------------------------------------------------------------------------
  */
-static const char *const spec_keys[] = {"script", "mounts", NULL};
+static const char *const spec_keys[] = {"script", NULL};
 
 static int check(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,
                  struct error *err)

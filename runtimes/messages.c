@@ -58,10 +58,7 @@ void messages_reason(struct str *reason, int rc, const char *text, const char *c
 {
     str_appendf(reason, "exit %d", rc);
     const char *line = telling_line(text, markers);
-    size_t n = strcspn(line, "\n");
-    if (n > REASON_MAX)
-        for (n = REASON_MAX; n > 0 && ((unsigned char)line[n] & 0xc0) == 0x80; n--)
-            continue;
+    size_t n = str_utf8_cut(line, strcspn(line, "\n"), REASON_MAX);
     if (n)
         str_appendf(reason, ": %.*s", (int)n, line);
 }

@@ -139,6 +139,34 @@ int mounts_check(const struct mounts *m, const char *kind, bool in_place, bool p
     return 0;
 }
 
+int mounts_check_bytes(const struct mounts *m, const char *kind, const char *characters,
+                       struct error *err)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const char *paths[] = {m->items[i].source, m->items[i].target};
+        for (size_t k = 0; k < 2; k++) {
+            const char *hit = strpbrk(paths[k], characters);
+            if (!hit)
+                continue;
+            auto_str shown = STR_INIT;
+            str_append_printable(&shown, hit, 1);
+            return error_set(err, NCBENCH_EXIT_SCENARIO,
+                             "runtime %s cannot mount a path containing \"%s\": %s", kind,
+                             *hit == '\n' ? "\\n" : shown.data, paths[k]);
+        }
+    }
+    return 0;
+}
+
+int mounts_check_csv(const struct mounts *m, const char *kind, struct error *err)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (strstr(m->items[i].source, "\r\n") || strstr(m->items[i].target, "\r\n"))
+            return error_set(err, NCBENCH_EXIT_SCENARIO,
+                             "runtime %s cannot mount a path containing CR LF", kind);
+    return 0;
+}
+
 void mounts_drop_absent(struct mounts *m, struct strv *warnings)
 {
     size_t kept = 0;

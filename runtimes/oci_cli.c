@@ -45,16 +45,6 @@ static int check_options(const struct runtime_spec *spec, struct error *err)
     return client_refuse_options(spec, refused, err);
 }
 
-/* Both read --mount with Go's encoding/csv, which turns CR LF into LF. */
-static int check_mount_bytes(const struct mounts *mounts, const char *kind, struct error *err)
-{
-    for (size_t i = 0; i < mounts->count; i++)
-        if (strstr(mounts->items[i].source, "\r\n") || strstr(mounts->items[i].target, "\r\n"))
-            return error_set(err, NCBENCH_EXIT_SCENARIO,
-                             "runtime %s cannot mount a path containing CR LF", kind);
-    return 0;
-}
-
 static bool parse_limit(const char *text, size_t len, int64_t *out)
 {
     auto_free char *word = mem_strndup(text, len);
@@ -88,7 +78,7 @@ int oci_check_spec(const struct runtime_spec *spec, const struct mounts *mounts,
 {
     if (check_word(spec, "ipc", spec->ipc, "host", "private", err) ||
         check_word(spec, "network", spec->network, "host", "none", err) ||
-        check_options(spec, err) || check_mount_bytes(mounts, spec->kind, err))
+        check_options(spec, err) || mounts_check_csv(mounts, spec->kind, err))
         return -err->code;
     if (spec->shm_size_bytes > 0 && !oci_private_ipc(spec))
         return error_set(err, NCBENCH_EXIT_SCENARIO,

@@ -19,11 +19,11 @@ static const char *const keys[] = {"image",   "rootfs", "nanochat", "mounts",   
 static int check_image(const struct runtime_spec *spec, struct error *err)
 {
     const int code = NCBENCH_EXIT_SCENARIO;
-    if (client_given(spec->image) == client_given(spec->rootfs)) {
-        error_set(err, code, "runtime %s: expected either image or rootfs", spec->name);
-        return error_hint(err, "`ncbench image build` makes an image from the local build; rootfs: "
-                               "/ is an overlay on the host's own files");
-    }
+    if (client_check_source(spec,
+                            "`ncbench image build` makes an image from the local build; rootfs: "
+                            "/ is an overlay on the host's own files",
+                            err))
+        return -err->code;
     if (client_given(spec->rootfs) && (*spec->rootfs != '/' || strchr(spec->rootfs, ':')))
         return error_set(err, code,
                          "runtime %s: rootfs \"%s\": expected an absolute path without \":\"",
@@ -179,7 +179,7 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
 const struct runtime_ops runtime_podman = {
     .name = "podman",
     .summary = "podman, one container for the ranks of a node",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_NAMES,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_NAMES | RUNTIME_QUICKSTART,
     .keys = keys,
     .probe = podman_probe,
     .check = check,

@@ -20,7 +20,7 @@ static int capture(const char *session_dir, struct strv *argv, struct str *out, 
 {
     auto_strv env = STRV_INIT;
     podman_client_env(session_dir, NULL, &env);
-    return client_run(argv, &env, PODMAN_QUICK_S, out, errout, rc, err);
+    return client_run(argv, &env, CLIENT_QUICK_S, out, errout, rc, err);
 }
 
 void podman_probe(struct runtime_probe *out)
@@ -237,25 +237,11 @@ bool podman_leftover(const struct runtime_launch *launch, struct str *what)
 }
 
 /* ---- describe -------------------------------------------------------------------------------- */
-static json_t *podman_json(const char *session_dir, struct strv *argv)
+static json_t *podman_json(const char *session_dir, const struct strv *argv)
 {
-    auto_str out = STR_INIT;
-    auto_error struct error err = ERROR_INIT;
-    json_t *json = NULL;
-    int rc;
-    if (capture(session_dir, argv, &out, NULL, &rc, &err) || rc ||
-        json_parse(out.data, out.len, "podman", NCBENCH_EXIT_ENVIRONMENT, &json, &err))
-        return NULL;
-    return json;
-}
-
-static void copy_str(json_t *obj, const char *key, const json_t *from, const char *path)
-{
-    const char *value = from ? json_read_str(from, path) : NULL;
-    if (value)
-        json_put_str(obj, key, value);
-    else
-        json_put_null(obj, key, "podman did not tell");
+    auto_strv env = STRV_INIT;
+    podman_client_env(session_dir, NULL, &env);
+    return client_json(argv, &env);
 }
 
 static void describe_engine(const char *session_dir, json_t *obj)
@@ -263,17 +249,17 @@ static void describe_engine(const char *session_dir, json_t *obj)
     auto_strv argv = STRV_INIT;
     client_words(&argv, "podman info --format=json");
     auto_json *info = podman_json(session_dir, &argv);
-    copy_str(obj, "podman", info, "version.Version");
-    copy_str(obj, "conmon", info, "host.conmon.version");
-    copy_str(obj, "oci_runtime", info, "host.ociRuntime.name");
+    client_copy_str(obj, "podman", info, "version.Version", "podman");
+    client_copy_str(obj, "conmon", info, "host.conmon.version", "podman");
+    client_copy_str(obj, "oci_runtime", info, "host.ociRuntime.name", "podman");
     const char *text = info ? json_read_str(info, "host.ociRuntime.version") : NULL;
     auto_free char *line = text ? mem_strndup(text, strcspn(text, "\n")) : NULL;
     json_put_str(obj, "oci_runtime_version", line);
-    copy_str(obj, "storage_driver", info, "store.graphDriverName");
-    copy_str(obj, "storage_dir", info, "store.graphRoot");
+    client_copy_str(obj, "storage_driver", info, "store.graphDriverName", "podman");
+    client_copy_str(obj, "storage_dir", info, "store.graphRoot", "podman");
     const char *root = info ? json_read_str(info, "store.graphRoot") : NULL;
     json_put_str(obj, "storage_fs", root ? fs_type_name(root) : NULL);
-    copy_str(obj, "cgroup_manager", info, "host.cgroupManager");
+    client_copy_str(obj, "cgroup_manager", info, "host.cgroupManager", "podman");
     bool rootless;
     if (info && json_read_bool(info, "host.security.rootless", &rootless))
         json_put_bool(obj, "rootless", rootless);
@@ -285,17 +271,7 @@ static void describe_image(const struct runtime_spec *spec, const char *session_
     client_words(&argv, "podman image inspect --");
     strv_push(&argv, spec->image);
     auto_json *list = podman_json(session_dir, &argv);
-    const json_t *image = list ? json_array_get(list, 0) : NULL;
-    json_t *out = json_object();
-    json_put_str(out, "ref", spec->image);
-    copy_str(out, "id", image, "Id");
-    copy_str(out, "digest", image, "Digest");
-    int64_t size;
-    if (image && json_read_i64(image, "Size", &size))
-        json_put_int(out, "size_bytes", size);
-    else
-        json_put_null(out, "size_bytes", "podman did not tell");
-    json_put(obj, "image", out);
+    json_put(obj, "image", client_image_of_store(spec->image, list, true, "podman"));
 }
 
 void podman_describe(const struct runtime_spec *spec, const char *session_dir, json_t *obj)

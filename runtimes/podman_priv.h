@@ -11,8 +11,6 @@
 
 #include "runtimes/adapters_priv.h"
 
-#define PODMAN_QUICK_S 30.0 /* a podman command that only looks something up */
-
 /* "<session_dir>/podman/containers.conf"; caller frees. */
 char *podman_conf_path(const char *session_dir);
 /* The environment of podman itself, which is not the workload's. session_dir NULL: without our

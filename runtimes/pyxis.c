@@ -44,7 +44,7 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
 {
     /* The last three are evaluated by a shell on the way to enroot. */
     if (check_image(spec, err) || srun_plugin_check_options(spec, err) ||
-        srun_plugin_check_paths(mounts, spec->kind, ":,\n\"$`", err) ||
+        mounts_check_bytes(mounts, spec->kind, ":,\n\"$`", err) ||
         mounts_check(mounts, spec->kind, false, portable, err))
         return -err->code;
     return portable ? 0 : srun_plugin_check_host(spec, OPTION, "pyxis", err);
@@ -97,7 +97,7 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
                      struct error *err)
 {
     if (runtime_env_check(&runtime_pyxis, launch->env, err) ||
-        srun_plugin_check_paths(launch->mounts, "pyxis", ":,\n\"$`", err))
+        mounts_check_bytes(launch->mounts, "pyxis", ":,\n\"$`", err))
         return -err->code;
     strv_pushf(argv, OPTION "=%s", launch->spec->image);
     append_mounts(launch->mounts, argv);

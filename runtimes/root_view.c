@@ -15,11 +15,6 @@
 #include <unistd.h>
 
 /* ---- the source ------------------------------------------------------------------------------ */
-static const char *source_of(const struct runtime_spec *spec)
-{
-    return client_given(spec->rootfs) ? spec->rootfs : spec->image;
-}
-
 static bool is_squashfs(const char *path)
 {
     return str_ends_with(path, ".sqsh") || str_ends_with(path, ".sqfs") ||
@@ -34,12 +29,12 @@ static bool is_tar(const char *path)
 static int check_form(const struct runtime_spec *spec, struct error *err)
 {
     const int code = NCBENCH_EXIT_SCENARIO;
-    if (client_given(spec->image) == client_given(spec->rootfs)) {
-        error_set(err, code, "runtime %s: expected either image or rootfs", spec->name);
-        return error_hint(err, "`ncbench image build --dir DIR` makes a root file system from the "
-                               "local build");
-    }
-    const char *source = source_of(spec);
+    if (client_check_source(spec,
+                            "`ncbench image build --dir DIR` makes a root file system from the "
+                            "local build",
+                            err))
+        return -err->code;
+    const char *source = client_source(spec);
     if (*source != '/' || !source[1])
         return error_set(err, code, "runtime %s: \"%s\": expected an absolute path other than /",
                          spec->name, source);
@@ -55,7 +50,7 @@ int root_view_check(const struct runtime_spec *spec, bool portable, struct error
 {
     if (check_form(spec, err))
         return -err->code;
-    const char *source = source_of(spec);
+    const char *source = client_source(spec);
     if (portable)
         return 0;
     if (client_given(spec->rootfs) && !fs_is_dir(source))
@@ -75,7 +70,7 @@ int root_view_check(const struct runtime_spec *spec, bool portable, struct error
 /* ---- the view -------------------------------------------------------------------------------- */
 char *root_view_path(const struct runtime_spec *spec, const char *session_dir)
 {
-    auto_free char *dir = client_session_path(session_dir, spec->kind, source_of(spec));
+    auto_free char *dir = client_session_path(session_dir, spec->kind, client_source(spec));
     return mem_printf("%s/root", dir);
 }
 
@@ -132,7 +127,7 @@ int root_view_prepare(const struct runtime_spec *spec, const char *session_dir, 
     if (fs_is_dir(root))
         return 0;
     /* What a killed session left half done is made again. */
-    if (fs_remove_tree(aside, NCBENCH_EXIT_RESULTS, err) || fill(source_of(spec), aside, err))
+    if (fs_remove_tree(aside, NCBENCH_EXIT_RESULTS, err) || fill(client_source(spec), aside, err))
         return -err->code;
     if (rename(aside, root))
         return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot rename %s", aside);
@@ -231,7 +226,7 @@ int root_view_mount_points(const char *root, const struct mounts *mounts, struct
 
 void root_view_describe(const struct runtime_spec *spec, json_t *obj)
 {
-    const char *source = source_of(spec);
+    const char *source = client_source(spec);
     json_put_str(obj, "image_fs", fs_type_name(source));
     if (client_given(spec->rootfs))
         json_put_str(obj, "rootfs", source);

@@ -42,9 +42,8 @@ struct mounts {
 struct runtime_spec {
     char *name; /* of the arm */
     char *kind;
-    char *image; /* reference in the runtime's store, or a path */
-    char
-        *rootfs; /* a directory as root file system, in place of image; podman: "/" is the host's */
+    char *image;    /* reference in the runtime's store, or a path */
+    char *rootfs;   /* a directory, in place of image; podman: "/" is the host's own */
     char *nanochat; /* where our program lies inside; see runtime_nanochat_path */
     struct mounts mounts;
     struct strv env;         /* "NAME=value", wins over workload.env */
@@ -148,6 +147,8 @@ struct runtime_ops {
 /* The workload's processes are children of a daemon: what the kernel sums up of our own children
  * (CPU time, memory) is the client's. */
 #define RUNTIME_DAEMON 256u
+/* The quickstart asks for it: `ncbench doctor` warns where it is absent. */
+#define RUNTIME_QUICKSTART 512u
 
 extern const struct runtime_ops *const runtime_registry[]; /* ends with NULL */
 const struct runtime_ops *runtime_find(const char *kind);  /* NULL if there is none */
@@ -178,6 +179,11 @@ void mounts_release(struct mounts *m);
  * or it is a file and the target a directory (it ends in '/'). kind is for the message. */
 int mounts_check(const struct mounts *m, const char *kind, bool in_place, bool portable,
                  struct error *err);
+/* No path may hold one of the characters. 3. */
+int mounts_check_bytes(const struct mounts *m, const char *kind, const char *characters,
+                       struct error *err);
+/* No path may hold what encoding/csv of Go changes (mount_append_csv): CR LF becomes LF. 3. */
+int mounts_check_csv(const struct mounts *m, const char *kind, struct error *err);
 /* Drop optional mounts whose source is absent; one warning each. */
 void mounts_drop_absent(struct mounts *m, struct strv *warnings);
 /* CSV quoting for podman's and docker's --mount. */

@@ -61,25 +61,6 @@ int srun_plugin_check_host(const struct runtime_spec *spec, const char *option, 
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */
-int srun_plugin_check_paths(const struct mounts *mounts, const char *kind, const char *characters,
-                            struct error *err)
-{
-    for (size_t i = 0; i < mounts->count; i++) {
-        const char *paths[] = {mounts->items[i].source, mounts->items[i].target};
-        for (size_t k = 0; k < 2; k++) {
-            const char *hit = strpbrk(paths[k], characters);
-            if (!hit)
-                continue;
-            auto_str shown = STR_INIT;
-            str_append_printable(&shown, hit, 1);
-            return error_set(err, NCBENCH_EXIT_SCENARIO,
-                             "runtime %s cannot mount a path containing \"%s\": %s", kind,
-                             *hit == '\n' ? "\\n" : shown.data, paths[k]);
-        }
-    }
-    return 0;
-}
-
 int srun_plugin_check_options(const struct runtime_spec *spec, struct error *err)
 {
     static const struct refused_option refused[] = {
@@ -111,10 +92,7 @@ bool srun_plugin_home_is_mounted(const struct runtime_launch *launch)
 static void append_line(struct str *reason, const char *lead, const char *from)
 {
     enum { LINE_MAX_BYTES = 300 };
-    size_t n = strcspn(from, "\n");
-    if (n > LINE_MAX_BYTES)
-        for (n = LINE_MAX_BYTES; n > 0 && ((unsigned char)from[n] & 0xc0) == 0x80; n--)
-            continue;
+    size_t n = str_utf8_cut(from, strcspn(from, "\n"), LINE_MAX_BYTES);
     str_appendf(reason, "%s%.*s", lead, (int)n, from);
 }
 

@@ -11,9 +11,6 @@ void srun_plugin_probe(const char *option, const char *plugin, struct runtime_pr
 /* As a check: exit 4. */
 int srun_plugin_check_host(const struct runtime_spec *spec, const char *option, const char *plugin,
                            struct error *err);
-/* No path of a mount may hold one of the characters. 3. */
-int srun_plugin_check_paths(const struct mounts *mounts, const char *kind, const char *characters,
-                            struct error *err);
 /* Options that would choose the container behind our back, or end the step early. 3. */
 int srun_plugin_check_options(const struct runtime_spec *spec, struct error *err);
 /* Lines "pyxis: …" (the node is in them) and enroot's "[ERROR] …"; then what srun says. */

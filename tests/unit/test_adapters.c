@@ -163,7 +163,7 @@ static void charliecloud(void)
     CU_ASSERT_PTR_NULL(strstr(user, "--unset-env"));
     set(&b.mounts.items[1].source, "/a:b");
     refuses(&b, "cannot mount a path containing \":\"");
-    argv_refuses(&b, "its path contains \":\"");
+    argv_refuses(&b, "cannot mount a path containing \":\"");
     set(&b.mounts.items[1].source, "/a");
     strv_push(&b.spec.options, "--write");
     refuses(&b, "option --write is not allowed");
@@ -392,7 +392,7 @@ static void edf(void)
     strv_push(&b.spec.annotations, "com.hooks.cxi.enabled=true");
     auto_str text = STR_INIT;
     auto_error struct error err = ERROR_INIT;
-    CU_ASSERT_EQUAL(edf_write(&b.launch, EDF_CE, &text, &err), 0);
+    CU_ASSERT_EQUAL(edf_write(&b.launch, &edf_ce, &text, &err), 0);
     CU_ASSERT_STR(text.data, "# Written by ncbench for trial c00.b01.arm\n"
                              "image = \"/x.sqsh\"\nworkdir = \"/s/trials/t\"\n"
                              "entrypoint = false\nwritable = true\n"
@@ -415,7 +415,7 @@ static void edf(void)
     accepts(&b);
     strv_push(&b.spec.devices, "nvidia.com/gpu=all");
     str_clear(&text);
-    CU_ASSERT_EQUAL(edf_write(&b.launch, EDF_SKYBOX, &text, &err), 0);
+    CU_ASSERT_EQUAL(edf_write(&b.launch, &edf_skybox, &text, &err), 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(text.data, "devices = [\n    \"nvidia.com/gpu=all\",\n]\n"));
     auto_free char *edf_argv = bench_argv(&b, NULL);
     CU_ASSERT_STR(edf_argv, "--edf=/s/trials/t/environment.toml\n");

@@ -70,6 +70,14 @@ static void nearest_words(void)
     CU_ASSERT_PTR_NULL(str_nearest("kubernetes", words, 3));
 }
 
+static void utf8_is_cut_between_characters(void)
+{
+    const char text[] = "a\xc3\xbc\xe2\x82\xac"; /* aü€ */
+    static const size_t cut[] = {0, 1, 1, 3, 3, 3, 6, 6};
+    for (size_t max = 0; max < sizeof cut / sizeof *cut; max++)
+        CU_ASSERT_EQUAL(str_utf8_cut(text, 6, max), cut[max]);
+}
+
 static void utf8(void)
 {
     static const struct {
@@ -234,7 +242,8 @@ static void capturing_has_a_deadline(void)
 
 UNIT_MAIN({"errors keep the cause", errors_keep_the_cause}, {"strings grow", strings_grow},
           {"environment vectors", environment_vectors}, {"nearest words", nearest_words},
-          {"UTF-8", utf8}, {"files are replaced whole", files_are_replaced_whole},
+          {"UTF-8", utf8}, {"UTF-8 is cut between characters", utf8_is_cut_between_characters},
+          {"files are replaced whole", files_are_replaced_whole},
           {"full disks are errors", full_disks_are_errors}, {"SHA-256", sha256},
           {"system files below a root", system_files_below_a_root},
           {"JSON is strict", json_is_strict}, {"JSON paths", json_paths},
