@@ -3,8 +3,9 @@
  *
  * --cleanenv keeps the host's variables out; ours go in as APPTAINERENV_NAME in its environment,
  * which carries every byte when --no-eval keeps a shell from reading them. Two it treats its own
- * way: HOME is the account's, and "/.singularity.d/libs" is appended to LD_LIBRARY_PATH. Options
- * behind the image would be the command, so they all stand before it. */
+ * way: HOME is the account's unless --home names another (which --no-home keeps from being
+ * mounted), and "/.singularity.d/libs" is appended to LD_LIBRARY_PATH. Options behind the image
+ * would be the command, so they all stand before it. */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
 #include "runtimes/host.h"
@@ -31,6 +32,18 @@ static void probe(struct runtime_probe *out)
                                       : "apptainer not found on PATH; Debian has it in sid alone");
 }
 
+/* --home SRC[:DEST] */
+static int check_home(const struct strv *env, struct error *err)
+{
+    const char *home = strv_env_get(env, "HOME");
+    if (!home || (*home == '/' && !strchr(home, ':')))
+        return 0;
+    return error_set(err, NCBENCH_EXIT_SCENARIO,
+                     "runtime apptainer cannot pass variable HOME=%s: expected an absolute path "
+                     "without \":\"",
+                     home);
+}
+
 static int check_spec(const struct runtime_spec *spec, const struct mounts *mounts,
                       struct error *err)
 {
@@ -41,9 +54,8 @@ static int check_spec(const struct runtime_spec *spec, const struct mounts *moun
     if (*source != '/' || !source[1])
         return error_set(err, code, "runtime %s: \"%s\": expected an absolute path other than /",
                          spec->name, source);
-    if (strv_env_get(&spec->env, "HOME"))
-        return error_set(err, code, "runtime %s cannot pass variable HOME: it sets it itself",
-                         spec->kind);
+    if (check_home(&spec->env, err))
+        return -err->code;
     return mounts_check_csv(mounts, spec->kind, err);
 }
 
@@ -94,8 +106,12 @@ static void client_env(const struct runtime_launch *launch, struct strv *env)
 static int make_argv(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
                      struct error *err)
 {
-    (void)err;
+    const char *home = strv_env_get(launch->env, "HOME");
+    if (check_home(launch->env, err))
+        return -err->code;
     client_words(argv, "apptainer --quiet exec --cleanenv --no-eval --no-home --no-mount=cwd");
+    if (home)
+        strv_pushf(argv, "--home=%s", home);
     if (host_uid() == 0) /* else it asks for capabilities that root may not have */
         strv_push(argv, "--no-privs");
     for (size_t i = 0; i < launch->mounts->count; i++) {

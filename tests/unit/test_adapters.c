@@ -262,6 +262,7 @@ static void apptainer(void)
     auto_free char *text = bench_argv(&b, &env);
     CU_ASSERT_STR(text,
                   "apptainer\n--quiet\nexec\n--cleanenv\n--no-eval\n--no-home\n--no-mount=cwd\n"
+                  "--home=/home/u\n"
                   "--no-privs\n--mount=type=bind,source=/s/trials/t,target=/s/trials/t\n"
                   "--mount=type=bind,source=/data/in put,target=/in,readonly\n"
                   "--pwd=/s/trials/t\n--writable-tmpfs\n/x.sif\n/usr/local/bin/nanochat\ninfo\n");
@@ -269,7 +270,11 @@ static void apptainer(void)
     CU_ASSERT(!strv_contains(&env, "APPTAINERENV_HOME=/home/u"));
     accepts(&b);
     strv_push(&b.spec.env, "HOME=/x");
-    refuses(&b, "cannot pass variable HOME");
+    accepts(&b);
+    set(&b.spec.env.items[0], "HOME=/x:/y");
+    refuses(&b, "cannot pass variable HOME=/x:/y");
+    strv_env_set(&b.env, "HOME", "relative");
+    argv_refuses(&b, "cannot pass variable HOME=relative");
     bench_release(&b);
 }
 
