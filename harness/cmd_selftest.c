@@ -11,7 +11,7 @@
 
 struct selftest_options {
     int64_t seed, sessions, jobs;
-    bool full, json;
+    bool full, pitfalls, json;
 };
 
 const struct option_spec selftest_options[] = {
@@ -19,8 +19,10 @@ const struct option_spec selftest_options[] = {
      "N", "seed of the simulated trials"},
     {"full", 0, OPT_BOOL, offsetof(struct selftest_options, full), NULL, 0, 0, NULL,
      "error rates, power and coverage of intervals by simulation, in place of the short cases"},
+    {"pitfalls", 0, OPT_BOOL, offsetof(struct selftest_options, pitfalls), NULL, 0, 0, NULL,
+     "how often usual ways to compare claim a difference where there is none, by simulation"},
     {"sessions", 0, OPT_INT, offsetof(struct selftest_options, sessions), "20000", 1, 1e9, "N",
-     "sessions a row of --full"},
+     "sessions a row of --full and --pitfalls"},
     {"jobs", 'j', OPT_INT, offsetof(struct selftest_options, jobs), "0", 0, 1024, "N",
      "processes of --full; 0: one a usable CPU; the table does not depend on it"},
     {"json", 0, OPT_BOOL, offsetof(struct selftest_options, json), NULL, 0, 0, NULL,
@@ -163,6 +165,38 @@ static int selftest_full(const struct selftest_options *o, struct error *err)
                   : 0;
 }
 
+/* ---- --pitfalls --------------------------------------------------------------------------------
+ */
+static int selftest_wrong_ways(const struct selftest_options *o, struct error *err)
+{
+    struct document doc = {0};
+    auto_json *list = json_array();
+    document_table(&doc, "way|false claims|ours|false claims", "lrlr", NULL);
+    for (const struct pitfall *p = selftest_pitfalls; p->usual; p++) {
+        struct pitfall_tally t;
+        selftest_pitfall_run(p, (uint64_t)o->seed, o->sessions, &t);
+        double usual = (double)t.usual / (double)t.sessions;
+        double ours = (double)t.ours / (double)t.sessions;
+        document_cell(&doc, "%s", p->usual);
+        document_cell(&doc, "%.0f %%", usual * 100);
+        document_cell(&doc, "%s", p->ours);
+        document_cell(&doc, "%.0f %%", ours * 100);
+        json_array_append_new(list, json_pack("{s:s, s:f, s:s, s:f, s:I}", "usual", p->usual,
+                                              "usual_false_claims", usual, "ours", p->ours,
+                                              "ours_false_claims", ours, "sessions",
+                                              (json_int_t)t.sessions));
+    }
+    auto_str text = STR_INIT;
+    if (o->json) {
+        json_write(&text, list, 2);
+        str_append(&text, "\n");
+    } else {
+        reporter_text.render(&doc, "selftest", &text);
+    }
+    document_release(&doc);
+    return output_write(NULL, &text, err) ? err->code : 0;
+}
+
 static int selftest(const struct selftest_options *o, struct error *err)
 {
     struct document doc = {0};
@@ -201,7 +235,8 @@ int cmd_selftest(int argc, char **argv)
     options_defaults(selftest_options, &o);
     int rc = options_parse(selftest_options, &o, argc, argv, NULL, &err) ? err.code
              : o.full                                                    ? selftest_full(&o, &err)
-                                                                         : selftest(&o, &err);
+             : o.pitfalls ? selftest_wrong_ways(&o, &err)
+                          : selftest(&o, &err);
     if (err.code)
         error_print(&err, "ncbench");
     options_release(selftest_options, &o);

@@ -73,4 +73,24 @@ int selftest_row_run(const struct selftest_row *row, uint64_t seed, int64_t sess
 const char *selftest_row_rule(const struct selftest_row *row, const struct selftest_tally *t,
                               bool *holds);
 
+/* ---- selftest --pitfalls: what usual ways to compare claim where there is no difference --------
+ *
+ * Trials of both arms vary alike (sd 0.5 %; the file says what else), and every claim of a
+ * difference is false. */
+struct pitfall_session {
+    bool usual, ours; /* was a difference claimed, the usual way and ours? */
+};
+struct stats_rng;
+struct pitfall {
+    const char *usual, *ours; /* what is done */
+    struct pitfall_session (*session)(struct stats_rng *rng);
+};
+extern const struct pitfall selftest_pitfalls[]; /* ends with {NULL} */
+
+struct pitfall_tally {
+    int64_t sessions, usual, ours; /* all; those with a false claim */
+};
+void selftest_pitfall_run(const struct pitfall *pitfall, uint64_t seed, int64_t sessions,
+                          struct pitfall_tally *out);
+
 #endif

@@ -53,6 +53,19 @@ check "for people" ncbench selftest --full --sessions 20
 match "with its seeds" '20 sessions a row; .* seed 20261130' "$OUT"
 check_rc 2 "no session is no selftest" ncbench selftest --full --sessions 0
 
+# ---- selftest --pitfalls, which docs/methodology.md quotes
+check "selftest --pitfalls, shortened" ncbench selftest --pitfalls --sessions 2000 --json
+equal "usual ways claim what is not there, ours hold the level" \
+    "$(jq -c '[.[] | .usual_false_claims > 0.08 and .ours_false_claims < 0.08] | all' "$OUT")" true
+quoted=$(sed -n '/^### Usual ways/,/^### Error/p' docs/methodology.md)
+percent() { sed -n "s/^| $1 | \([0-9]*\) % | .* | \([0-9]*\) % |\$/\1 \2/p" <<<"$quoted"; }
+while IFS=$'\t' read -r way usual ours; do
+    read -r told_usual told_ours <<<"$(percent "$way")"
+    # three standard errors of 2,000 sessions are 3.4 points at most
+    equal "the method quotes it: $way" "$(awk -v a="$usual" -v b="${told_usual:--1}" -v c="$ours" -v d="${told_ours:--1}" \
+        'BEGIN { print (a - b) ^ 2 < 16 && (c - d) ^ 2 < 9 ? "yes" : "no: " a " " b ", " c " " d }')" yes
+done < <(jq -r '.[] | [.usual, .usual_false_claims * 100, .ours_false_claims * 100] | @tsv' "$OUT")
+
 # ---- power
 fake power 0 0.005
 check "plan without a session" ncbench plan "$T/power.yaml" -D "output.dir=$R"
