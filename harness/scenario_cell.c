@@ -295,6 +295,7 @@ static void fill_spec(const json_t *json, struct runtime_spec *spec)
     spec->image = text_at(json, "image");
     spec->rootfs = text_at(json, "rootfs");
     spec->nanochat = text_at(json, "nanochat");
+    spec->gpus = text_at(json, "gpus");
     spec->ipc = text_at(json, "ipc");
     spec->network = text_at(json, "network");
     spec->userns = text_at(json, "userns");

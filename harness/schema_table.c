@@ -11,6 +11,7 @@ static const char *const sources[] = {"text", "packed", "synthetic", NULL};
 static const char *const event_rules[] = {"required", "none", NULL};
 static const char *const baselines[] = {"baseline", NULL};
 static const char *const ipc[] = {"host", "private", NULL};
+static const char *const gpus[] = {"none", "all", NULL};
 static const char *const networks[] = {"host", "none", NULL};
 static const char *const schedulers[] = {"local", "slurm", NULL};
 static const char *const modes[] = {"weak", "strong", NULL};
@@ -114,6 +115,7 @@ const struct schema_key schema_keys[] = {
     KEY("runtimes[].differs[]", STRING, SCHEMA_NON_EMPTY, NULL, "An item, such as OMP_NUM_THREADS."),
     KEY("runtimes[].devices", LIST, 0, NULL, "Devices to pass in."),
     KEY("runtimes[].devices[]", STRING, SCHEMA_NON_EMPTY, NULL, "\"/dev/x\" or a CDI name."),
+    WORD("runtimes[].gpus", 0, NULL, gpus, "all: NVIDIA's GPUs, the way the kind has: CDI, device nodes, a hook, --nv. `ncbench check` names what is missing."),
     KEY("runtimes[].ulimits", MAP, 0, NULL, "Resource limits, never above this process's hard limits."),
     KEY("runtimes[].ulimits.*", STRING, SCHEMA_NON_EMPTY, NULL, "\"unlimited\", a number, or \"soft:hard\"."),
     KEY("runtimes[].options", LIST, 0, NULL, "Extra arguments for the runtime itself, before the image."),

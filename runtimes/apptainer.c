@@ -8,6 +8,7 @@
  * would be the command, so they all stand before it. */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/host.h"
 #include "runtimes/messages.h"
 
@@ -17,7 +18,8 @@
 
 #include <string.h>
 
-static const char *const keys[] = {"image", "rootfs", "nanochat", "mounts", "options", NULL};
+static const char *const keys[] = {"image",  "rootfs",  "nanochat", "gpus",
+                                   "mounts", "options", NULL};
 
 static void probe(struct runtime_probe *out)
 {
@@ -73,7 +75,7 @@ static int check_host(const struct runtime_spec *spec, struct error *err)
                          spec->name);
     auto_free char *program = client_find("apptainer");
     if (program)
-        return 0;
+        return gpu_check_host(spec, GPU_NEEDS_LIBRARIES, err);
     return error_set(err, code, "runtime %s: apptainer not found on PATH", spec->name);
 }
 
@@ -122,6 +124,8 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
     }
     if (client_given(launch->cwd))
         strv_pushf(argv, "--pwd=%s", launch->cwd);
+    if (gpu_asked(launch->spec) && !strv_contains(&launch->spec->options, "--nv"))
+        strv_push(argv, "--nv");
     strv_extend(argv, &launch->spec->options);
     strv_push(argv, client_source(launch->spec));
     strv_extend(argv, launch->argv);

@@ -5,6 +5,7 @@
  * CH_RUNNING. A mount point must be in the image, hence the session's own copy (root_view.h). */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/messages.h"
 #include "runtimes/root_view.h"
 
@@ -14,7 +15,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static const char *const keys[] = {"image", "rootfs", "nanochat", "mounts", "options", NULL};
+static const char *const keys[] = {"image",  "rootfs",  "nanochat", "gpus",
+                                   "mounts", "options", NULL};
 
 static void probe(struct runtime_probe *out)
 {
@@ -71,8 +73,10 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
     if (mounts_check(mounts, spec->kind, false, portable, err))
         return -err->code;
     auto_free char *program = portable ? NULL : client_find("ch-run");
-    if (portable || program)
+    if (portable)
         return 0;
+    if (program)
+        return gpu_check_host(spec, GPU_NEEDS_LIBRARIES, err);
     error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: ch-run not found on PATH", spec->name);
     return error_hint(err, "apt-get install charliecloud-runtime");
 }
@@ -98,7 +102,18 @@ static int prepare(const struct runtime_spec *spec, const char *session_dir, str
 static int create(const struct runtime_launch *launch, struct error *err)
 {
     auto_free char *root = root_view_path(launch->spec, launch->session_dir);
-    return root_view_mount_points(root, launch->mounts, err);
+    struct mounts libraries = {0};
+    gpu_library_mounts(launch->spec, &libraries);
+    int failed = root_view_mount_points(root, launch->mounts, err) ||
+                 root_view_mount_points(root, &libraries, err);
+    mounts_release(&libraries);
+    return failed ? -err->code : 0;
+}
+
+static void append_binds(const struct mounts *mounts, struct strv *argv)
+{
+    for (size_t i = 0; i < mounts->count; i++)
+        strv_pushf(argv, "--bind=%s:%s", mounts->items[i].source, mounts->items[i].target);
 }
 
 static int make_argv(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
@@ -109,9 +124,11 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
     if (mounts_check_bytes(launch->mounts, "charliecloud", ":", err))
         return -err->code;
     strv_push(argv, "ch-run");
-    for (size_t i = 0; i < launch->mounts->count; i++)
-        strv_pushf(argv, "--bind=%s:%s", launch->mounts->items[i].source,
-                   launch->mounts->items[i].target);
+    struct mounts libraries = {0};
+    gpu_library_mounts(launch->spec, &libraries);
+    append_binds(launch->mounts, argv);
+    append_binds(&libraries, argv);
+    mounts_release(&libraries);
     if (client_given(launch->cwd))
         strv_pushf(argv, "--cd=%s", launch->cwd);
     bool user = strv_env_get(launch->env, "USER") != NULL;

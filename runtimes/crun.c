@@ -5,6 +5,7 @@
  * No manager means no cgroup, no image store, no init: the program is PID 1. */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/host.h"
 #include "runtimes/messages.h"
 #include "runtimes/oci_bundle.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const keys[] = {"image",   "rootfs", "nanochat", "mounts",   "devices",
+static const char *const keys[] = {"image",   "rootfs", "nanochat", "mounts",   "devices", "gpus",
                                    "ulimits", "ipc",    "network",  "shm_size", NULL};
 
 /* The program for this machine. Reads the machine through fs_sys_read alone. */
@@ -89,7 +90,10 @@ static int check_host(const struct runtime_spec *spec, struct error *err)
     if (host_uid() != 0 && spec->devices.count)
         return error_set(err, NCBENCH_EXIT_ENVIRONMENT,
                          "runtime %s: devices: only root can make device nodes", spec->name);
-    return oci_check_ulimits(spec, err) || oci_check_device_nodes(spec, err) ? -err->code : 0;
+    return gpu_check_host(spec, GPU_NEEDS_LIBRARIES, err) || oci_check_ulimits(spec, err) ||
+                   oci_check_device_nodes(spec, err)
+               ? -err->code
+               : 0;
 }
 
 static int check(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,
@@ -122,8 +126,12 @@ static int create(const struct runtime_launch *launch, struct error *err)
     auto_free char *bundle = bundle_dir(launch);
     auto_free char *path = mem_printf("%s/config.json", bundle);
     /* They make mount points themselves, but crun none behind a link to nothing. */
-    if (root_view_mount_points(root, launch->mounts, err) ||
-        fs_mkdir_p(bundle, NCBENCH_EXIT_RESULTS, err))
+    struct mounts libraries = {0};
+    gpu_library_mounts(launch->spec, &libraries);
+    int failed = root_view_mount_points(root, launch->mounts, err) ||
+                 root_view_mount_points(root, &libraries, err);
+    mounts_release(&libraries);
+    if (failed || fs_mkdir_p(bundle, NCBENCH_EXIT_RESULTS, err))
         return -err->code;
     return oci_bundle_write(launch, root, path, err);
 }

@@ -6,6 +6,7 @@
  * image is removed at the end. */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/host.h"
 #include "runtimes/lock.h"
 #include "runtimes/messages.h"
@@ -19,9 +20,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const keys[] = {"image",   "rootfs",  "nanochat", "mounts",   "devices",
-                                   "ulimits", "ipc",     "network",  "shm_size", "memory",
-                                   "cpuset",  "options", NULL};
+static const char *const keys[] = {"image",  "rootfs",  "nanochat", "mounts",  "devices",
+                                   "gpus",   "ulimits", "ipc",      "network", "shm_size",
+                                   "memory", "cpuset",  "options",  NULL};
 
 /* What the client needs to find its daemon; nothing of it reaches the container. */
 static void client_env(const char *trial_id, struct strv *env)
@@ -145,6 +146,24 @@ static int check_host(const struct runtime_spec *spec, struct error *err)
                      spec->name, spec->image, client_last_line(&errout));
 }
 
+/* A daemon before 25 knows no CDI, one before 28 not unless told. */
+static int check_gpus(const struct runtime_spec *spec, struct error *err)
+{
+    auto_str out = STR_INIT, errout = STR_INIT;
+    int rc;
+    if (!gpu_asked(spec))
+        return 0;
+    if (gpu_check_host(spec, GPU_NEEDS_CDI, err) ||
+        docker("docker info --format {{json .CDISpecDirs}}", NULL, &out, &errout, &rc, err))
+        return -err->code;
+    if (!rc && strchr(out.data, '/'))
+        return 0;
+    error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: gpus: docker's daemon does not use CDI",
+              spec->name);
+    return error_hint(err, "\"features\": {\"cdi\": true} in /etc/docker/daemon.json, docker 25 or "
+                           "newer");
+}
+
 static int check(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,
                  struct error *err)
 {
@@ -161,7 +180,9 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
         return -err->code;
     if (portable)
         return 0;
-    return oci_check_device_nodes(spec, err) || check_host(spec, err) ? -err->code : 0;
+    return oci_check_device_nodes(spec, err) || check_host(spec, err) || check_gpus(spec, err)
+               ? -err->code
+               : 0;
 }
 
 /* ---- session --------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/srun_plugin.h"
 
 #include <string.h>
@@ -103,6 +104,32 @@ static void write_mounts(struct str *out, const struct mounts *mounts)
     write_list(out, "mounts", &list);
 }
 
+static void write_devices(struct str *out, const struct edf_dialect *dialect,
+                          const struct runtime_spec *spec)
+{
+    auto_strv list = STRV_INIT;
+    strv_extend(&list, &spec->devices);
+    if (gpu_asked(spec) && !strv_contains(&list, GPU_CDI_ALL))
+        strv_push(&list, GPU_CDI_ALL);
+    if (dialect->devices && list.count)
+        write_list(out, "devices", &list);
+}
+
+static void write_env(struct str *out, const struct edf_dialect *dialect,
+                      const struct runtime_launch *launch)
+{
+    auto_strv gpus = STRV_INIT;
+    bool home = srun_plugin_home_is_mounted(launch);
+    str_append(out, "\n[env]\n");
+    for (size_t i = 0; i < launch->env->count; i++)
+        if (home || !str_starts_with(launch->env->items[i], "HOME="))
+            append_pair(out, launch->env->items[i]);
+    if (!dialect->devices)
+        gpu_hook_env(launch, &gpus);
+    for (size_t i = 0; i < gpus.count; i++)
+        append_pair(out, gpus.items[i]);
+}
+
 int edf_write(const struct runtime_launch *launch, const struct edf_dialect *dialect,
               struct str *out, struct error *err)
 {
@@ -117,13 +144,8 @@ int edf_write(const struct runtime_launch *launch, const struct edf_dialect *dia
     }
     str_append(out, "\nentrypoint = false\nwritable = true\n");
     write_mounts(out, launch->mounts);
-    if (dialect->devices && spec->devices.count)
-        write_list(out, "devices", &spec->devices);
-    str_append(out, "\n[env]\n");
-    bool home = srun_plugin_home_is_mounted(launch);
-    for (size_t i = 0; i < launch->env->count; i++)
-        if (home || !str_starts_with(launch->env->items[i], "HOME="))
-            append_pair(out, launch->env->items[i]);
+    write_devices(out, dialect, spec);
+    write_env(out, dialect, launch);
     if (spec->annotations.count)
         str_append(out, "\n[annotations]\n");
     for (size_t i = 0; i < spec->annotations.count; i++)
@@ -177,7 +199,9 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
                              "runtime %s: an EDF cannot say annotation %.*s", spec->name,
                              (int)strcspn(spec->annotations.items[i], "="),
                              spec->annotations.items[i]);
-    return portable ? 0 : srun_plugin_check_host(spec, dialect_of(spec)->option, spec->kind, err);
+    if (portable || srun_plugin_check_host(spec, dialect_of(spec)->option, spec->kind, err))
+        return -err->code;
+    return gpu_check_host(spec, dialect_of(spec)->devices ? GPU_NEEDS_CDI : 0, err);
 }
 
 static int create(const struct runtime_launch *launch, struct error *err)
@@ -221,10 +245,10 @@ static void probe_skybox(struct runtime_probe *out)
     (RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_SRUN | RUNTIME_ENV_LINES |                  \
      RUNTIME_ENV_NOT_EMPTY)
 
-static const char *const ce_keys[] = {"image",       "nanochat", "mounts",
+static const char *const ce_keys[] = {"image",       "nanochat", "gpus", "mounts",
                                       "annotations", "options",  NULL};
-static const char *const skybox_keys[] = {"image",       "nanochat", "mounts", "devices",
-                                          "annotations", "options",  NULL};
+static const char *const skybox_keys[] = {"image",   "nanochat",    "gpus",    "mounts",
+                                          "devices", "annotations", "options", NULL};
 
 const struct runtime_ops runtime_cscs_ce = {
     .name = "cscs-ce",

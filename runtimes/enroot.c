@@ -9,6 +9,7 @@
  * The container lies in enroot's data path of the node that ncbench runs on. */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/lock.h"
 #include "runtimes/messages.h"
 
@@ -21,7 +22,7 @@
 
 extern char **environ;
 
-static const char *const keys[] = {"image", "nanochat", "mounts", "options", NULL};
+static const char *const keys[] = {"image", "nanochat", "gpus", "mounts", "options", NULL};
 
 /* enroot's own settings come by its configuration files and by these. */
 static void client_env(const char *trial_id, struct strv *env)
@@ -124,8 +125,10 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
                              "script",
                              spec->name);
     auto_free char *program = portable ? NULL : client_find("enroot");
-    if (portable || program)
+    if (portable)
         return 0;
+    if (program)
+        return gpu_check_host(spec, GPU_NEEDS_HOOK, err);
     return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: enroot not found on PATH",
                      spec->name);
 }
@@ -239,6 +242,14 @@ static void append_mount(const struct mount *m, struct strv *argv)
     strv_push(argv, text.data);
 }
 
+static void append_gpus(const struct runtime_launch *launch, struct strv *argv)
+{
+    auto_strv variables = STRV_INIT;
+    gpu_hook_env(launch, &variables);
+    for (size_t i = 0; i < variables.count; i++)
+        strv_pushf(argv, "--env=%s", variables.items[i]);
+}
+
 static int make_argv(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
                      struct error *err)
 {
@@ -256,6 +267,7 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
             !str_starts_with(item, "SHELL=") && !str_starts_with(item, "ENROOT_"))
             strv_pushf(argv, "--env=%s", item);
     }
+    append_gpus(launch, argv);
     strv_extend(argv, &launch->spec->options);
     strv_push(argv, name);
     strv_extend(argv, launch->argv);

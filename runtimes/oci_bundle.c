@@ -4,6 +4,7 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/host.h"
 #include "runtimes/oci_cli.h"
 
@@ -113,6 +114,28 @@ static void add_shm(json_t *list, const struct runtime_spec *spec)
     add_mount(list, "/dev/shm", "tmpfs", "shm", options);
 }
 
+static void add_binds(json_t *list, const struct mounts *mounts)
+{
+    for (size_t i = 0; i < mounts->count; i++) {
+        const struct mount *m = &mounts->items[i];
+        add_mount(list, m->target, "bind", m->source, m->read_only ? "rbind ro" : "rbind rw");
+    }
+}
+
+/* The driver's libraries; and its nodes, where an ordinary user can make none. */
+static void add_gpus(json_t *list, const struct runtime_spec *spec)
+{
+    struct mounts all = {0};
+    auto_strv nodes = STRV_INIT;
+    gpu_library_mounts(spec, &all);
+    if (host_uid() != 0)
+        gpu_device_nodes(spec, &nodes);
+    for (size_t i = 0; i < nodes.count; i++)
+        mounts_add(&all, nodes.items[i], nodes.items[i], false);
+    add_binds(list, &all);
+    mounts_release(&all);
+}
+
 static json_t *mounts(const struct runtime_launch *launch)
 {
     json_t *list = json_array();
@@ -130,10 +153,8 @@ static json_t *mounts(const struct runtime_launch *launch)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (fs_exists(files[i]))
             add_mount(list, files[i], "bind", files[i], "bind ro");
-    for (size_t i = 0; i < launch->mounts->count; i++) {
-        const struct mount *m = &launch->mounts->items[i];
-        add_mount(list, m->target, "bind", m->source, m->read_only ? "rbind ro" : "rbind rw");
-    }
+    add_gpus(list, launch->spec);
+    add_binds(list, launch->mounts);
     return list;
 }
 
@@ -152,24 +173,38 @@ static json_t *namespaces(const struct runtime_spec *spec)
     return list;
 }
 
+/* The node as it is here. */
+static int add_device(json_t *list, const char *path, const char *node, struct error *err)
+{
+    struct stat st;
+    if (stat(node, &st))
+        return error_errno(err, NCBENCH_EXIT_ENVIRONMENT, errno, "device %s", path);
+    if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode))
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s is no device", path);
+    json_t *d = json_object();
+    json_put_str(d, "path", path);
+    json_put_str(d, "type", S_ISCHR(st.st_mode) ? "c" : "b");
+    json_put_int(d, "major", major(st.st_rdev));
+    json_put_int(d, "minor", minor(st.st_rdev));
+    json_put_int(d, "fileMode", st.st_mode & 0777);
+    json_array_append_new(list, d);
+    return 0;
+}
+
 static int devices(const struct runtime_spec *spec, json_t *linux_part, struct error *err)
 {
     json_t *list = json_array();
+    auto_strv gpus = STRV_INIT;
     json_put(linux_part, "devices", list);
-    for (size_t i = 0; i < spec->devices.count; i++) {
-        const char *path = spec->devices.items[i];
-        struct stat st;
-        if (stat(path, &st))
-            return error_errno(err, NCBENCH_EXIT_ENVIRONMENT, errno, "device %s", path);
-        if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode))
-            return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s is no device", path);
-        json_t *d = json_object();
-        json_put_str(d, "path", path);
-        json_put_str(d, "type", S_ISCHR(st.st_mode) ? "c" : "b");
-        json_put_int(d, "major", major(st.st_rdev));
-        json_put_int(d, "minor", minor(st.st_rdev));
-        json_put_int(d, "fileMode", st.st_mode & 0777);
-        json_array_append_new(list, d);
+    for (size_t i = 0; i < spec->devices.count; i++)
+        if (add_device(list, spec->devices.items[i], spec->devices.items[i], err))
+            return -err->code;
+    if (host_uid() == 0)
+        gpu_device_nodes(spec, &gpus);
+    for (size_t i = 0; i < gpus.count; i++) {
+        auto_free char *node = fs_sys_path(gpus.items[i]);
+        if (add_device(list, gpus.items[i], node, err))
+            return -err->code;
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "common/num.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/host.h"
 
 #include <string.h>
@@ -155,6 +156,8 @@ void oci_append_view(const struct runtime_launch *launch, struct strv *argv)
     }
     for (size_t i = 0; i < spec->devices.count; i++)
         strv_pushf(argv, "--device=%s", spec->devices.items[i]);
+    if (gpu_asked(spec) && !strv_contains(&spec->devices, GPU_CDI_ALL))
+        strv_push(argv, "--device=" GPU_CDI_ALL);
 }
 
 void oci_append_ulimit(const struct oci_ulimit *ulimit, struct strv *argv)

@@ -16,7 +16,7 @@ int oci_check_ulimits(const struct runtime_spec *spec, struct error *err);
 
 /* --network, --ipc, --shm-size, --cpuset-cpus, --memory */
 void oci_append_namespaces(const struct runtime_spec *spec, struct strv *argv);
-/* --env, --mount, --device */
+/* --env, --mount, --device; GPUs by CDI */
 void oci_append_view(const struct runtime_launch *launch, struct strv *argv);
 
 /* "NAME=SOFT[:HARD]", each a number, "unlimited" or -1. Exit 3. */

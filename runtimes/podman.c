@@ -5,15 +5,16 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/host.h"
 #include "runtimes/oci_cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const keys[] = {"image",   "rootfs", "nanochat", "mounts",   "devices",
-                                   "ulimits", "ipc",    "network",  "shm_size", "memory",
-                                   "cpuset",  "userns", "options",  NULL};
+static const char *const keys[] = {"image",  "rootfs",  "nanochat", "mounts",  "devices",
+                                   "gpus",   "ulimits", "ipc",      "network", "shm_size",
+                                   "memory", "cpuset",  "userns",   "options", NULL};
 
 /* ---- check ----------------------------------------------------------------------------------- */
 static int check_image(const struct runtime_spec *spec, struct error *err)

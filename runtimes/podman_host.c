@@ -6,6 +6,7 @@
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/host.h"
 #include "runtimes/oci_cli.h"
 
@@ -91,21 +92,9 @@ static int check_controller(const struct runtime_spec *spec, const char *key,
 
 static int check_cdi(const struct runtime_spec *spec, const char *name, struct error *err)
 {
-    static const char *const dirs[] = {"/etc/cdi", "/var/run/cdi"};
     auto_free char *kind = mem_strndup(name, strcspn(name, "="));
-    for (size_t d = 0; d < sizeof dirs / sizeof *dirs; d++) {
-        auto_strv names = STRV_INIT;
-        auto_error struct error absent = ERROR_INIT;
-        auto_free char *dir = fs_sys_path(dirs[d]);
-        if (fs_list_dir(dir, &names, 1, &absent))
-            continue;
-        for (size_t i = 0; i < names.count; i++) {
-            auto_free char *path = mem_printf("%s/%s", dirs[d], names.items[i]);
-            auto_str text = STR_INIT;
-            if (fs_sys_read(path, &text) && strstr(text.data, kind))
-                return 0;
-        }
-    }
+    if (gpu_cdi_has(kind))
+        return 0;
     error_set(err, NCBENCH_EXIT_ENVIRONMENT,
               "runtime %s: device %s: no CDI specification of %s in /etc/cdi or /var/run/cdi",
               spec->name, name, kind);
@@ -166,7 +155,8 @@ int podman_check_host(const struct runtime_spec *spec, struct error *err)
         return error_hint(err, "tools/install-deps run, or apt-get install podman runc");
     }
     auto_str oci = STR_INIT;
-    if (choose_oci_runtime(&oci, err) || oci_check_ulimits(spec, err) || check_devices(spec, err))
+    if (choose_oci_runtime(&oci, err) || oci_check_ulimits(spec, err) || check_devices(spec, err) ||
+        gpu_check_host(spec, GPU_NEEDS_CDI, err))
         return -err->code;
     if (client_given(spec->cpuset) && check_controller(spec, "cpuset", "cpuset", err))
         return -err->code;

@@ -6,6 +6,7 @@
  * site's enroot.conf or a PYXIS_ variable: so the flags that matter are always given. */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/gpu.h"
 #include "runtimes/srun_plugin.h"
 
 #include "common/cleanup.h"
@@ -15,7 +16,7 @@
 
 #define OPTION "--container-image"
 
-static const char *const keys[] = {"image", "nanochat", "mounts", "options", NULL};
+static const char *const keys[] = {"image", "nanochat", "gpus", "mounts", "options", NULL};
 
 static void probe(struct runtime_probe *out)
 {
@@ -47,7 +48,9 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
         mounts_check_bytes(mounts, spec->kind, ":,\n\"$`", err) ||
         mounts_check(mounts, spec->kind, false, portable, err))
         return -err->code;
-    return portable ? 0 : srun_plugin_check_host(spec, OPTION, "pyxis", err);
+    if (portable || srun_plugin_check_host(spec, OPTION, "pyxis", err))
+        return -err->code;
+    return gpu_check_host(spec, GPU_NEEDS_HOOK, err);
 }
 
 static void append_mounts(const struct mounts *mounts, struct strv *argv)
@@ -62,7 +65,8 @@ static void append_mounts(const struct mounts *mounts, struct strv *argv)
         strv_pushf(argv, "--container-mounts=%s", list.data);
 }
 
-static void append_env_names(const struct runtime_launch *launch, struct strv *argv)
+static void append_env_names(const struct runtime_launch *launch, const struct strv *gpus,
+                             struct strv *argv)
 {
     auto_str names = STR_INIT;
     bool home = srun_plugin_home_is_mounted(launch);
@@ -72,6 +76,9 @@ static void append_env_names(const struct runtime_launch *launch, struct strv *a
             continue;
         str_appendf(&names, "%s%.*s", names.len ? "," : "", (int)strcspn(item, "="), item);
     }
+    for (size_t i = 0; i < gpus->count; i++)
+        str_appendf(&names, "%s%.*s", names.len ? "," : "", (int)strcspn(gpus->items[i], "="),
+                    gpus->items[i]);
     if (names.len)
         strv_pushf(argv, "--container-env=%s", names.data);
 }
@@ -103,9 +110,12 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
     append_mounts(launch->mounts, argv);
     if (client_given(launch->cwd))
         strv_pushf(argv, "--container-workdir=%s", launch->cwd);
-    append_env_names(launch, argv);
+    auto_strv gpus = STRV_INIT;
+    gpu_hook_env(launch, &gpus);
+    append_env_names(launch, &gpus, argv);
     append_flags(&launch->spec->options, argv);
     strv_extend(env, launch->env);
+    strv_extend(env, &gpus);
     return 0;
 }
 

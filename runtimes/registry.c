@@ -71,8 +71,8 @@ const char *runtime_nanochat_path(const struct runtime_spec *spec, const char *h
 
 void runtime_spec_release(struct runtime_spec *spec)
 {
-    char **strings[] = {&spec->name, &spec->kind,    &spec->image,  &spec->rootfs, &spec->nanochat,
-                        &spec->ipc,  &spec->network, &spec->userns, &spec->cpuset};
+    char **strings[] = {&spec->name, &spec->kind, &spec->image,   &spec->rootfs, &spec->nanochat,
+                        &spec->gpus, &spec->ipc,  &spec->network, &spec->userns, &spec->cpuset};
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         free(*strings[i]);
         *strings[i] = NULL;

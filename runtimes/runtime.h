@@ -52,6 +52,7 @@ struct runtime_spec {
     struct strv ulimits;     /* "memlock=unlimited", "nofile=4096:4096" */
     struct strv options;     /* extra arguments for the runtime, before the image */
     struct strv annotations; /* "name=value", of an EDF */
+    char *gpus;              /* "all"; NULL or "none": none are asked for (runtimes/gpu.h) */
     char *ipc;               /* "host" (default) | "private" */
     char *network;           /* "host" (default) | "none" */
     char *userns;            /* "keep-id" …; NULL: the runtime's default */

@@ -153,6 +153,31 @@ conforms() { # KIND OWN-VARIABLES MOUNT-NAMES…
     allocation "$kind"
 }
 
+# GPUs: a machine without says what it lacks, before anything runs.
+gpus() { # KIND IMAGE
+    cat >"$T/gpus.yaml" <<END
+version: 1
+name: gpus
+baseline: bare
+workload: {exec: [/bin/true], events: none}
+runtimes: [{name: bare, kind: bare}, {name: arm, kind: $1, gpus: all, $2}]
+sampling: {looks: [6]}
+END
+}
+for kind in podman crun charliecloud; do
+    gpus "$kind" "rootfs: $T/root"
+    check "$kind: gpus can be said" ncbench check --portable "$T/gpus.yaml"
+    if [ -e /dev/nvidiactl ] || ! ncbench doctor --runtime "$kind" >"$OUT" 2>&1; then
+        skip "$kind: gpus on a machine without" "it has a GPU, or no $kind"
+        continue
+    fi
+    check_rc 4 "$kind: but not had here" ncbench check "$T/gpus.yaml"
+    match "$kind: what is missing is named" 'runtime arm: gpus: missing here: /dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0; ' "$ERR"
+done
+gpus bare "nanochat: /x"
+sed -i 's/, nanochat: .x//' "$T/gpus.yaml"
+check_rc 3 "bare has what there is: it takes no gpus" ncbench check --portable "$T/gpus.yaml"
+
 conforms crun '-' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
 root="rootfs: $T/root"
 scenario "$T/colon.yaml" charliecloud "[/bin/true]" ", {source: /tmp, target: '/a:b'}"
