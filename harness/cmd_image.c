@@ -1,4 +1,4 @@
-/* ncbench image build|list|rm */
+/* ncbench image build|import|list|rm */
 #include "harness/image.h"
 #include "harness/verbs.h"
 
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 struct image_options {
-    char *name, *dir, *archive, *layout, *squashfs, *nanochat;
-    bool json;
+    char *name, *dir, *archive, *layout, *squashfs, *nanochat, *runtime, *output;
+    bool cold, json;
 };
 
 const struct option_spec image_options[] = {
@@ -36,6 +36,12 @@ const struct option_spec image_options[] = {
      "store"},
     {"nanochat", 0, OPT_STRING, offsetof(struct image_options, nanochat), NULL, 0, 0, "PATH",
      "the program to put in; default: the one beside ncbench, else the one on PATH"},
+    {"runtime", 'r', OPT_STRING, offsetof(struct image_options, runtime), NULL, 0, 0, "KIND",
+     "import: the runtime that gets the image"},
+    {"output", 0, OPT_STRING, offsetof(struct image_options, output), NULL, 0, 0, "FILE",
+     "import: the file to make, for enroot and apptainer, which have no store"},
+    {"cold", 0, OPT_BOOL, offsetof(struct image_options, cold), NULL, 0, 0, NULL,
+     "import: remove first what the runtime has of it; an archive's image by its --name"},
     {"json", 0, OPT_BOOL, offsetof(struct image_options, json), NULL, 0, 0, NULL,
      "print the result as JSON"},
     {0}};
@@ -232,6 +238,71 @@ static int do_build(const struct image_options *o, bool named, struct error *err
     return failed ? -err->code : 0;
 }
 
+static void print_import_json(const struct image_options *o, const struct image_imported *i,
+                              struct str *out)
+{
+    auto_json *obj = json_object();
+    json_put_str(obj, "runtime", o->runtime);
+    json_put_str(obj, "source", i->source);
+    json_put_str(obj, "from", i->archive ? "archive" : "registry");
+    json_put_str(obj, "state", i->present ? "present" : o->cold ? "cold" : "warm");
+    if (i->target)
+        json_put_str(obj, "file", i->target);
+    else
+        json_put_null(obj, "file", "it went into the runtime's store");
+    if (i->bytes >= 0)
+        json_put_int(obj, "bytes", i->bytes);
+    else
+        json_put_null(obj, "bytes", "the store's matter");
+    json_put_f64(obj, "lock_wait_s", i->lock_wait_s);
+    if (i->present)
+        json_put_null(obj, "import_s", "the file was there");
+    else
+        json_put_f64(obj, "import_s", i->import_s);
+    json_write(out, obj, 2);
+    str_append_char(out, '\n');
+}
+
+static void print_import_text(const struct image_options *o, const struct image_imported *i,
+                              struct str *out)
+{
+    char took[32], waited[32];
+    const char *into = i->target ? i->target : "its store";
+    if (i->present)
+        str_appendf(out, "%s: %s is there; nothing was imported\n", o->runtime, into);
+    else
+        str_appendf(out, "%s: %s import of %s into %s in %s\n", o->runtime,
+                    o->cold ? "cold" : "warm", i->source, into,
+                    num_format_duration(took, sizeof took, i->import_s));
+    if (i->lock_wait_s >= 0.1)
+        str_appendf(out, "waited %s for another job's import\n",
+                    num_format_duration(waited, sizeof waited, i->lock_wait_s));
+}
+
+static int do_import(const struct image_options *o, bool named, const struct strv *words,
+                     struct error *err)
+{
+    if (words->count != 2)
+        return error_set(err, NCBENCH_EXIT_USAGE,
+                         "image import: expected one OCI archive or registry reference");
+    if (!o->runtime)
+        return error_set(err, NCBENCH_EXIT_USAGE, "image import: --runtime KIND is missing");
+    const struct image_import_request request = {.kind = o->runtime,
+                                                 .source = words->items[1],
+                                                 .output = o->output,
+                                                 .name = named ? o->name : NULL,
+                                                 .cold = o->cold};
+    struct image_imported imported = {0};
+    auto_str out = STR_INIT;
+    int failed = image_import(&request, &imported, err);
+    if (!failed) {
+        (o->json ? print_import_json : print_import_text)(o, &imported, &out);
+        failed = write_stdout(&out, err);
+    }
+    image_imported_release(&imported);
+    return failed ? -err->code : 0;
+}
+
 static int do_list(const struct image_options *o, struct error *err)
 {
     auto_json *list = NULL;
@@ -283,9 +354,12 @@ static int dispatch(const struct image_options *o, bool named, const struct strv
         return do_build(o, named, err);
     if (list)
         return do_list(o, err);
+    if (!strcmp(what, "import"))
+        return do_import(o, named, words, err);
     if (!strcmp(what, "rm"))
         return do_remove(words, err);
-    return error_set(err, NCBENCH_EXIT_USAGE, "image \"%s\": expected build, list or rm", what);
+    return error_set(err, NCBENCH_EXIT_USAGE, "image \"%s\": expected build, import, list or rm",
+                     what);
 }
 
 int cmd_image(int argc, char **argv)

@@ -30,6 +30,30 @@
 /* Where nanochat, at RUNTIME_IMAGE_NANOCHAT, looks for its CUDA back end. */
 #define IMAGE_CUDA "/usr/local/lib/nanochat-cuda.so"
 
+/* `ncbench image import`: an OCI archive or a registry's image into a runtime, timed apart from
+ * trials.
+ *
+ * cold: what the runtime has of it is removed first, and layers of a registry go to an empty cache
+ * (layers that other images share stay in a store). Two jobs that import the same thing wait for
+ * each other; a file is made aside and renamed, so that there is a whole one or none. */
+struct image_import_request {
+    const char *kind;   /* of a runtime */
+    const char *source; /* path of an OCI archive, or a reference */
+    const char *output; /* for a kind that makes a file; NULL else */
+    const char *name;   /* in the store, of an archive's image: for cold alone; NULL: not given */
+    bool cold;
+};
+struct image_imported {
+    char *source, *target; /* absolute; owned; target NULL: the store */
+    bool archive, present; /* present: the file was there, nothing was imported */
+    double lock_wait_s, import_s;
+    int64_t bytes; /* of the file; -1: a store */
+};
+/* 2: an option that this kind does not take, or needs; 3: it cannot; 4: it failed; 8: no lock. */
+int image_import(const struct image_import_request *request, struct image_imported *out,
+                 struct error *err);
+void image_imported_release(struct image_imported *imported);
+
 struct image_root {
     char *dir;                    /* owned */
     char sha256[SHA256_HEX];      /* of nanochat */

@@ -12,12 +12,16 @@ static const struct verb verbs[] = {
      "4: "
      "this machine lacks something (a mount source, an image, processing units).\n\n"
      "--portable judges the file alone, as a test of it should."},
-    {"image", cmd_image, image_options, "build|list|rm NAME...",
-     "the local build as a container image",
+    {"image", cmd_image, image_options, "build|import SOURCE|list|rm NAME...",
+     "the local build as a container image; imports of others, timed",
      "`image build` puts nanochat and the closure of its shared libraries into podman's store as "
      "an "
      "image, into a directory (--dir), or into an OCI archive (--archive): the same bytes as bare "
      "metal, with no registry. The same build gives the same digest.\n\n"
+     "`image import` brings an OCI archive or a registry's image into the store of podman or "
+     "docker (--runtime), or makes a file of it for enroot or apptainer (--output), and tells how "
+     "long that took: cold with --cold, else with what the runtime has already. Jobs that import "
+     "the same thing wait for each other.\n\n"
      "`image list` shows the images made so, `image rm` removes them and no others."},
     {"plan", cmd_plan, plan_options, "FILE", "list the trials of a scenario in their order",
      "Nothing runs. The order depends on the scenario and its seed alone. For each cell the "

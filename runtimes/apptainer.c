@@ -87,22 +87,40 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
     return portable ? 0 : check_host(spec, err);
 }
 
+static const char *const client_variables[] = {"PATH",
+                                               "HOME",
+                                               "USER",
+                                               "XDG_RUNTIME_DIR",
+                                               "TMPDIR",
+                                               "APPTAINER_TMPDIR",
+                                               "APPTAINER_CACHEDIR",
+                                               "APPTAINER_CONFIGDIR",
+                                               NULL};
+
 static void client_env(const struct runtime_launch *launch, struct strv *env)
 {
-    static const char *const names[] = {"PATH",
-                                        "HOME",
-                                        "USER",
-                                        "XDG_RUNTIME_DIR",
-                                        "TMPDIR",
-                                        "APPTAINER_TMPDIR",
-                                        "APPTAINER_CACHEDIR",
-                                        "APPTAINER_CONFIGDIR",
-                                        NULL};
-    client_copy_env(names, env);
+    client_copy_env(client_variables, env);
     for (size_t i = 0; i < launch->env->count; i++)
         if (!str_starts_with(launch->env->items[i], "HOME="))
             strv_pushf(env, "APPTAINERENV_%s", launch->env->items[i]);
     strv_env_set(env, ENV_TRIAL_ID, launch->trial_id);
+}
+
+static int import(const struct runtime_import *import, struct strv *argv, struct strv *env,
+                  struct error *err)
+{
+    bool archive = *import->source == '/';
+    if (archive && strchr(import->source, ':'))
+        return error_set(err, NCBENCH_EXIT_SCENARIO,
+                         "apptainer cannot read an archive whose path contains \":\": %s",
+                         import->source);
+    client_words(argv, "apptainer --quiet build --force");
+    strv_push(argv, import->target);
+    strv_pushf(argv, "%s%s", archive ? "oci-archive:" : "docker://", import->source);
+    client_copy_env(client_variables, env);
+    if (import->cache_dir)
+        strv_env_set(env, "APPTAINER_CACHEDIR", import->cache_dir);
+    return 0;
 }
 
 static int make_argv(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
@@ -170,10 +188,11 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 const struct runtime_ops runtime_apptainer = {
     .name = "apptainer",
     .summary = "apptainer, on a SIF, a squashfs or a directory",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_FIXED,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_FIXED | RUNTIME_IMPORT_FILE,
     .keys = keys,
     .probe = probe,
     .check = check,
+    .import = import,
     .argv = make_argv,
     .classify = classify,
     .describe = describe,

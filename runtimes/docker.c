@@ -186,8 +186,8 @@ static int check(const struct runtime_spec *spec, const struct mounts *mounts, b
 }
 
 /* ---- session --------------------------------------------------------------------------------- */
-static int import(const struct runtime_spec *spec, const char *session_dir, const char *image,
-                  struct error *err)
+static int import_rootfs(const struct runtime_spec *spec, const char *session_dir,
+                         const char *image, struct error *err)
 {
     auto_free char *dir = client_session_path(session_dir, "docker", spec->rootfs);
     auto_free char *tar = mem_printf("%s/root.tar", dir);
@@ -225,7 +225,7 @@ static int prepare(const struct runtime_spec *spec, const char *session_dir, str
     if (lock_take(&lock, path, CLIENT_IMPORT_S, err) ||
         docker("docker image inspect --format {{.Id}}", image, NULL, &errout, &rc, err))
         return -err->code;
-    return rc ? import(spec, session_dir, image, err) : 0;
+    return rc ? import_rootfs(spec, session_dir, image, err) : 0;
 }
 
 static int cleanup(const struct runtime_spec *spec, const char *session_dir, struct error *err)
@@ -241,6 +241,25 @@ static int cleanup(const struct runtime_spec *spec, const char *session_dir, str
         return 0;
     return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "removing image %s: docker: %s", image,
                      client_last_line(&errout));
+}
+
+/* ---- import ---------------------------------------------------------------------------------- */
+static int import(const struct runtime_import *import, struct strv *argv, struct strv *env,
+                  struct error *err)
+{
+    (void)err;
+    client_words(argv,
+                 *import->source == '/' ? "docker load --quiet --input" : "docker pull --quiet --");
+    strv_push(argv, import->source);
+    client_env(NULL, env);
+    return 0;
+}
+
+static void forget(const char *name, struct strv *argv, struct strv *env)
+{
+    client_words(argv, "docker image rm --");
+    strv_push(argv, name);
+    client_env(NULL, env);
 }
 
 /* ---- trial ----------------------------------------------------------------------------------- */
@@ -384,6 +403,8 @@ const struct runtime_ops runtime_docker = {
     .check = check,
     .prepare = prepare,
     .cleanup = cleanup,
+    .import = import,
+    .forget = forget,
     .argv = make_argv,
     .classify = classify,
     .stop = stop,

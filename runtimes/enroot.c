@@ -185,6 +185,36 @@ static int cleanup(const struct runtime_spec *spec, const char *session_dir, str
     return 0;
 }
 
+/* ---- import ---------------------------------------------------------------------------------- */
+/* enroot separates a registry by '#'; a first part is one if it has a dot or a port, or is
+ * localhost, as docker tells them apart. */
+static char *uri_of(const char *reference)
+{
+    size_t n = strcspn(reference, "/");
+    auto_free char *first = mem_strndup(reference, n);
+    bool registry = reference[n] && (strpbrk(first, ".:") || !strcmp(first, "localhost"));
+    return registry ? mem_printf("docker://%s#%s", first, reference + n + 1)
+                    : mem_printf("docker://%s", reference);
+}
+
+static int import(const struct runtime_import *import, struct strv *argv, struct strv *env,
+                  struct error *err)
+{
+    if (*import->source == '/') {
+        error_set(err, NCBENCH_EXIT_SCENARIO, "enroot imports no archive");
+        return error_hint(err, "`ncbench image build --squashfs FILE` makes what it runs; "
+                               "`podman load` and `enroot import podman://…` go by podman's store");
+    }
+    auto_free char *uri = uri_of(import->source);
+    client_words(argv, "enroot import --output");
+    strv_push(argv, import->target);
+    strv_push(argv, uri);
+    client_env(NULL, env);
+    if (import->cache_dir)
+        strv_env_set(env, "ENROOT_CACHE_PATH", import->cache_dir);
+    return 0;
+}
+
 /* ---- trial ----------------------------------------------------------------------------------- */
 static char *script_path(const struct runtime_launch *launch)
 {
@@ -308,12 +338,13 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 const struct runtime_ops runtime_enroot = {
     .name = "enroot",
     .summary = "enroot, created once a session from a squashfs, started once a trial",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_FIXED,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_FIXED | RUNTIME_IMPORT_FILE,
     .keys = keys,
     .probe = probe,
     .check = check,
     .prepare = prepare,
     .cleanup = cleanup,
+    .import = import,
     .create = create,
     .argv = make_argv,
     .classify = classify,

@@ -177,6 +177,25 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
     return 0;
 }
 
+/* ---- import ---------------------------------------------------------------------------------- */
+static int import(const struct runtime_import *import, struct strv *argv, struct strv *env,
+                  struct error *err)
+{
+    (void)err;
+    client_words(argv,
+                 *import->source == '/' ? "podman load --quiet --input" : "podman pull --quiet --");
+    strv_push(argv, import->source);
+    podman_client_env(NULL, NULL, env);
+    return 0;
+}
+
+static void forget(const char *name, struct strv *argv, struct strv *env)
+{
+    client_words(argv, "podman image rm --");
+    strv_push(argv, name);
+    podman_client_env(NULL, NULL, env);
+}
+
 const struct runtime_ops runtime_podman = {
     .name = "podman",
     .summary = "podman, one container for the ranks of a node",
@@ -185,6 +204,8 @@ const struct runtime_ops runtime_podman = {
     .probe = podman_probe,
     .check = check,
     .prepare = podman_prepare,
+    .import = import,
+    .forget = forget,
     .argv = make_argv,
     .classify = podman_classify,
     .stop = podman_stop,

@@ -82,6 +82,13 @@ struct runtime_evidence {
     const char *stderr_tail; /* of the runtime's own standard error; valid UTF-8 */
 };
 
+/* An image on its way into a runtime: `ncbench image import`. Never part of a trial. */
+struct runtime_import {
+    const char *source;    /* absolute path of an OCI archive, else a registry's reference */
+    const char *target;    /* absolute path of the file to make; NULL: into the runtime's store */
+    const char *cache_dir; /* where a registry's layers are kept; NULL: where the runtime does */
+};
+
 /* What the machine offers to this runtime. Absence is a result, not an error. */
 struct runtime_probe {
     bool available;
@@ -104,6 +111,13 @@ struct runtime_ops {
     /* Import, create, write configuration into session_dir; idempotent. */
     int (*prepare)(const struct runtime_spec *spec, const char *session_dir, struct error *err);
     int (*cleanup)(const struct runtime_spec *spec, const char *session_dir, struct error *err);
+    /* Pure: the command that imports an image, and its environment. 3: not from this source. NULL:
+     * a kind that imports nothing itself. Whether it makes a file is RUNTIME_IMPORT_FILE. */
+    int (*import)(const struct runtime_import *import, struct strv *argv, struct strv *env,
+                  struct error *err);
+    /* Pure: the command that takes an image out of the store again, unless a container uses it;
+     * where import makes no file. */
+    void (*forget)(const char *name, struct strv *argv, struct strv *env);
     /* Per trial, timed as the phase "create"; for runtimes that create before they start. */
     int (*create)(const struct runtime_launch *launch, struct error *err);
     /* Pure: launch in, argv and environment of the process to start out. Nothing is started or
@@ -150,6 +164,8 @@ struct runtime_ops {
 #define RUNTIME_DAEMON 256u
 /* The quickstart asks for it: `ncbench doctor` warns where it is absent. */
 #define RUNTIME_QUICKSTART 512u
+/* Importing makes a file, not an entry of a store. */
+#define RUNTIME_IMPORT_FILE 1024u
 
 extern const struct runtime_ops *const runtime_registry[]; /* ends with NULL */
 const struct runtime_ops *runtime_find(const char *kind);  /* NULL if there is none */

@@ -123,6 +123,58 @@ check_rc 2 "no sub-verb" ncbench image
 check_rc 2 "rm without a name" ncbench image rm
 check_rc 8 "a full disk" sh -c "ncbench image build --dir \"$T/full\" >/dev/full"
 
+# ---- import: timed, by one job at a time --------------------------------------------------------
+mkdir -p "$T/shim/script"
+cp tests/shims/enroot "$T/shim/"
+imports() { ls "$T"/shim/log/*.argv 2>/dev/null | wc -l; }
+(
+    export PATH=$T/shim:$PATH TMPDIR=$T
+    check "import into a file" ncbench image import reg.io/a/b:1 --runtime enroot --output "$T/i.sqsh" --json
+    equal "the reference reached enroot" "$(cat "$T/i.sqsh")" "docker://reg.io#a/b:1"
+    match "it is timed, and called warm" '"import_s": [0-9]' "$OUT"
+    match "from where" '"from": "registry"' "$OUT"
+    match "warm" '"state": "warm"' "$OUT"
+    check "once more" ncbench image import reg.io/a/b:1 --runtime enroot --output "$T/i.sqsh"
+    match "what is there is not imported again" 'is there; nothing was imported' "$OUT"
+    equal "nothing was started" "$(imports)" 1
+    check "cold" ncbench image import reg.io/a/b:1 --runtime enroot --output "$T/i.sqsh" --cold --json
+    match "is said" '"state": "cold"' "$OUT"
+    equal "it was imported anew" "$(imports)" 2
+    equal "and its cache is gone" "$(ls -d "$T"/ncbench-import-* 2>/dev/null)" ""
+
+    # Two jobs at once: the second waits, and finds the file.
+    echo 1 >"$T/shim/script/import.sleep"
+    rm "$T/i.sqsh"
+    ncbench image import reg.io/a/b:1 --runtime enroot --output "$T/i.sqsh" --json >"$T/one.json" 2>/dev/null &
+    first=$!
+    check "another job" ncbench image import reg.io/a/b:1 --runtime enroot --output "$T/i.sqsh" --json
+    wait $first
+    equal "the first ended well" $? 0
+    equal "one of two jobs imported" "$(cat "$T/one.json" "$OUT" | grep -c '"state": "present"')" 1
+    equal "once" "$(imports)" 3
+    rm "$T/shim/script/import.sleep"
+
+    # A failed one leaves nothing that could be taken for an image.
+    rm "$T/i.sqsh"
+    echo 1 >"$T/shim/script/import.rc"
+    echo "[ERROR] URL returned error code: 401 Unauthorized" >"$T/shim/script/import.err"
+    check_rc 4 "a registry that refuses" ncbench image import reg.io/a/b:1 --runtime enroot --output "$T/i.sqsh"
+    match "in its own words" 'importing reg.io/a/b:1: enroot exit 1: \[ERROR\] URL returned error code: 401' "$ERR"
+    equal "no file" "$(find "$T" -maxdepth 1 -name 'i.sqsh*' ! -name '*.lock')" ""
+    exit $tap_failed
+) || tap_failed=1
+check_rc 4 "no such archive" ncbench image import ./nosuch.tar --runtime podman
+check_rc 2 "import without a runtime" ncbench image import x:1
+match "names the option" 'runtime KIND is missing' "$ERR"
+check_rc 2 "an unknown runtime" ncbench image import x:1 --runtime nosuch
+match "names those that there are" 'expected one of podman, docker, apptainer, enroot' "$ERR"
+check_rc 3 "a kind without an import" ncbench image import x:1 --runtime crun
+match "and the way out" 'image build --dir' "$ERR"
+check_rc 2 "a file where one is needed" ncbench image import x:1 --runtime apptainer
+check_rc 2 "and none where not" ncbench image import x:1 --runtime podman --output "$T/x"
+check_rc 2 "an archive's image is removed by its name" ncbench image import "$T/a.tar" --runtime podman --cold
+check_rc 3 "enroot and an archive" ncbench image import "$T/a.tar" --runtime enroot --output "$T/x.sqsh"
+
 # ---- podman's store ----------------------------------------------------------------------------
 if ! command -v podman >/dev/null; then
     check_rc 4 "podman missing" ncbench image build
@@ -135,6 +187,15 @@ if [ "$(id -u)" -ne 0 ]; then
     finish
 fi
 trap 'podman rmi -f "$name" "$name-second" "localhost/ncbench-foreign-$$:1" >/dev/null 2>&1; rm -rf "$T"' EXIT
+export XDG_CACHE_HOME=$T/cache # for locks
+check "an archive to import" ncbench image build --archive "$T/import.tar" --name "$name"
+check "rm before its import" ncbench image rm "$name"
+for state in "" --cold; do
+    # shellcheck disable=SC2086
+    check "import an archive $state" ncbench image import "$T/import.tar" --runtime podman --name "$name" $state --json
+    match "timed" '"import_s": [0-9]' "$OUT"
+    check "it is in the store" podman image exists "$name"
+done
 check "build into the store" ncbench image build --name "$name" --json
 stored=$(podman image inspect --format '{{.Digest}}' "$name" 2>/dev/null)
 equal "the digest is the archive's" "$stored" "sha256:$digest"
