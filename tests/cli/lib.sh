@@ -2,7 +2,8 @@
 #
 #   check "what must hold" command args…          exit 0
 #   check_rc 3 "what" command args…               that exit code
-#   match "what" 'regex' file                     grep -E finds it
+#   match "what" 'regex' file                     grep -E finds it; no_match: it is there, and grep -E does not
+#   wait_until "what" SECONDS command args…       not ok, and 1, if the command never succeeds
 #   skip "what" "why"
 # $T is a fresh directory; $OUT and $ERR hold the last command's streams. `finish` ends the script.
 set -u
@@ -44,10 +45,27 @@ check() {
 match() {
     if grep -qE -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no /$2/ in $3:" "$(head -n 10 "$3")"; fi
 }
-no_match() {
-    if grep -qE -- "$2" "$3"; then not_ok "$1" "/$2/ in $3: $(grep -E -m1 -- "$2" "$3")"; else ok "$1"; fi
+no_match() { # what cannot be read holds nothing, and proves nothing
+    local found
+    found=$(grep -E -m1 -- "$2" "$3" 2>&1)
+    case $? in
+        0) not_ok "$1" "/$2/ in $3: $found" ;;
+        1) ok "$1" ;;
+        *) not_ok "$1" "cannot be searched for /$2/: $found" ;;
+    esac
 }
 equal() {
     if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "got: $2" "expected: $3"; fi
+}
+wait_until() {
+    local what=$1 end=$((SECONDS + $2 + 1))
+    shift 2
+    until "$@"; do
+        if [ "$SECONDS" -ge "$end" ]; then
+            not_ok "$what" "not within its time: $*"
+            return 1
+        fi
+        sleep 0.05
+    done
 }
 finish() { exit "$tap_failed"; }
