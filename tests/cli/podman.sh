@@ -43,6 +43,17 @@ session() { # FILE [OPTIONS]: run it; $S is the session's directory, $RC its exi
 }
 field() { jq -r "select(.runtime == \"$1\" and .attempt == 1) | $2" "$S/trials.jsonl" | head -n 1; }
 out_of() { cat "$S"/trials/c00.b00."$1"/rank00000.out; }
+processes_left() { grep -zl "^NCBENCH_TRIAL_DIR=$S/" /proc/[0-9]*/environ 2>/dev/null; }
+containers_left() { # of the session; podman's own words where it cannot tell
+    local names
+    if names=$(podman ps --all --noheading --format '{{.Names}}' 2>&1); then
+        grep "^ncbench-${S##*/}\." <<<"$names"
+    else
+        echo "podman ps failed: $names"
+    fi
+}
+# Whether the one session of NAME has a trial that has said so.
+started() { S=$(echo "$T/results/$1"/*) && grep -qs started "$S"/trials/*/rank00000.out; }
 
 # ---- check: what podman cannot do here or anywhere ---------------------------------------------
 scripted() { env PATH="$shim:$PATH" "$@"; }
@@ -185,24 +196,22 @@ equal "one that is not executable" "$(field bare .outcome) $(field podman .outco
 TRIAL=1s GRACE=500ms scenario "$T/hang.yaml" "[$payload, ignore-term, fork-setsid, sleep, '600']"
 session "$T/hang.yaml" --only runtime=podman
 equal "time-out" "$RC $(field podman .outcome)" "5 timeout"
-left=$(grep -zl "^NCBENCH_TRIAL_DIR=$S/" /proc/[0-9]*/environ 2>/dev/null)
-equal "no process of it" "$left" ""
-equal "no container of it" "$(podman ps --all --noheading --format '{{.Names}}' | grep '^ncbench-c00.b00.podman')" ""
+equal "no process of it" "$(processes_left)" ""
+equal "no container of it" "$(containers_left)" ""
 
 # Interrupted: the same.
 GRACE=500ms scenario "$T/int.yaml" "[$payload, ignore-term, fork-setsid, print, started, sleep, '600']"
+rm -rf "$T/results/pod"
 ncbench run --blocks 1 --progress=none --only runtime=podman "$T/int.yaml" >"$OUT" 2>"$ERR" &
 pid=$!
-for _ in $(seq 200); do
-    grep -qs started "$T"/results/pod/*/trials/c00.b00.podman/rank00000.out && break
-    sleep 0.05
-done
+wait_until "its trial starts" 20 started pod
+equal "its container is seen" "$(containers_left | wc -l)" 1
+check "so are its processes" test -n "$(processes_left)"
 kill -TERM $pid
 wait $pid
 equal "TERM ends the session" "$?" 143
-left=$(grep -zl "^NCBENCH_TRIAL_DIR=$T/results/" /proc/[0-9]*/environ 2>/dev/null)
-equal "and leaves no process" "$left" ""
-equal "nor a container" "$(podman ps --all --noheading --format '{{.Names}}' | grep '^ncbench-c00.b00.podman')" ""
+equal "and leaves no process" "$(processes_left)" ""
+equal "nor a container" "$(containers_left)" ""
 
 # The host's limits and shared memory, whatever podman's defaults are.
 scenario "$T/limits.yaml" "[$payload, print-file, /proc/self/limits]"

@@ -42,16 +42,21 @@ session() { # FILE [OPTIONS]: run it; $S is the session's directory, $RC its exi
 }
 field() { jq -r "select(.runtime == \"$1\" and .attempt == 1) | $2" "$S/trials.jsonl" | head -n 1; }
 out_of() { cat "$S"/trials/c00.b00."$1"/rank00000.out; }
-processes_left() { grep -zl "^NCBENCH_TRIAL_DIR=$T/results/" /proc/[0-9]*/environ 2>/dev/null; }
+processes_left() { grep -zl "^NCBENCH_TRIAL_DIR=$S/" /proc/[0-9]*/environ 2>/dev/null; }
 
-# containers_left KIND: whatever the runtime still knows of us
+# containers_left KIND: whatever the runtime still knows of the session; the client's own words where it cannot tell
 containers_left() {
+    local names='' session=ncbench-${S##*/}
     case $1 in
-        docker) docker ps --all --format '{{.Names}}' | grep '^ncbench-c00.b00.arm' ;;
-        enroot) enroot list | grep '^ncbench-' ;;
-        crun) find "$S/crun/state" "$S/crun/bundles" -name 'ncbench-*' 2>/dev/null ;;
-    esac
+        docker) names=$(docker ps --all --format '{{.Names}}' 2>&1) ;;
+        enroot) names=$(enroot list 2>&1) session=ncbench ;; # one container a session, by a hash
+        crun) [ ! -d "$S/crun" ] || names=$(find "$S/crun" -mindepth 2 -name 'ncbench-*' -printf '%f\n') ;;
+        *) return ;; # nothing but processes
+    esac || { echo "cannot list: $names"; return; }
+    grep "^$session[.-]" <<<"$names"
 }
+# Whether the one session of KIND has a trial that has said so.
+started() { S=$(echo "$T/results/rt-$1"/*) && grep -qs started "$S"/trials/*/rank00000.out; }
 
 # shellcheck disable=SC2016  # the dollars are the scenario's
 environment() { # KIND OWN: exact values; only the names of the regex OWN are added
@@ -117,10 +122,9 @@ nothing_survives() { # KIND
     rm -rf "$T/results/rt-$1"
     ncbench run --blocks 1 --progress=none --only runtime=arm "$T/int.yaml" >"$OUT" 2>"$ERR" &
     pid=$!
-    for _ in $(seq 400); do
-        grep -qs started "$T/results/rt-$1"/*/trials/c00.b00.arm/rank00000.out && break
-        sleep 0.05
-    done
+    wait_until "$1: its trial starts" 30 started "$1"
+    check "$1: its processes are seen" test -n "$(processes_left)"
+    case $1 in docker | enroot | crun) check "$1: so is its container" test -n "$(containers_left "$1")" ;; esac
     kill -TERM $pid
     wait $pid
     equal "$1: TERM ends the session" "$?" 143
