@@ -15,7 +15,7 @@ equal 'no process of it is left' "$(survivors)" ''
 child=$(head -n 1 "$S/trials/c00.b00.bare/rank00000.out")
 case $child in
 '' | *[!0-9]*) not_ok 'the payload told its child' "got: $child" ;;
-*) if grep -qs setsid "/proc/$child/comm"; then not_ok 'the hidden child is gone'; else ok 'the hidden child is gone'; fi ;;
+*) if kill -0 "$child" 2>/dev/null; then not_ok 'the hidden child is gone'; else ok 'the hidden child is gone'; fi ;;
 esac
 
 # The same when it was the program's own end that left the child behind.
@@ -46,22 +46,32 @@ session 5 'a program that says nothing' silent
 match 'is a timeout that names its limit' '"timeout".*limits.no_output \(1 s\)' "$S/trials.jsonl"
 
 # ---- signals to ncbench ----------------------------------------------------------------------------
+# ready FILE: whether the program of its newest session has said so
+ready() {
+    S=$(find "$R/$1" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | sort | tail -n 1)
+    [ -n "$S" ] && grep -qs ready "$S"/trials/*/rank00000.out
+}
 # start FILE: in the background, with the default action for INT (a shell's & ignores it).
 start() {
     env --default-signal=INT,TERM timeout 60 env --default-signal=INT,TERM \
         ncbench run "$T/$1.yaml" --out "$R" --progress none --blocks 1 >"$OUT" 2>"$ERR" &
     BACKGROUND=$!
-    local i
-    for i in $(seq 200); do
-        S=$(find "$R/$1" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | sort | tail -n 1)
-        # the program runs once its output is there
-        [ -n "$S" ] && grep -qs ready "$S"/trials/*/rank00000.out && break
-        sleep 0.05
-    done
+    wait_until "$1: its program is ready" 20 ready "$1"
     NCBENCH=$(jq .pid "$S/session.json")
 }
 finished() { wait "$BACKGROUND"; rc=$?; }
 
+# That they are seen while they run: the program, its child behind setsid, and what kill -0 says of it.
+scenario seen "$PAYLOAD, ignore-term, fork-setsid, print, ready, sleep, '600'" \
+    'limits: {trial: 60s, kill_grace: 1s, disk_free: 64KiB}'
+start seen
+equal 'while it runs, the program and its hidden child are seen' "$(survivors | wc -l)" 2
+child=$(head -n 1 "$S/trials/c00.b00.bare/rank00000.out")
+check 'the hidden child among them' kill -0 "$child"
+kill -TERM "$NCBENCH"
+finished
+equal 'after TERM none is' "$(survivors)" ''
+check_rc 1 'nor the hidden child' kill -0 "$child"
 
 events="$PAYLOAD, hello, steps, '3', '0.02', print, ready"
 for sig in TERM INT HUP; do
