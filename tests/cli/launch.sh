@@ -63,6 +63,7 @@ for r in 0 1; do
 done
 comm_id_of() { grep -o '"comm_id": *"[0-9a-f]*"' "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl"; }
 equal "both ranks share one communicator" "$(comm_id_of 0)" "$(comm_id_of 1)"
+match "… that has an id" '[0-9a-f]{8}' <(comm_id_of 0)
 match "the env event names the data's file system" '"trial_dir": ?\{"path".*"fs_type"' \
     <(grep '"env"' "$NCBENCH_TRIAL_DIR/events.rank00000.jsonl")
 if command -v jq >/dev/null; then

@@ -85,6 +85,7 @@ equal 'every trials.jsonl is whole' "$whole $lines" '20 40'
 equal 'trial ids are unique over all' \
     "$(cat "$R"/crowd/*/trials/*/launch.json | jq -r '.env[]' | grep -c ^NCBENCH_TRIAL_ID=)" \
     "$(cat "$R"/crowd/*/trials/*/launch.json | jq -r '.env[]' | grep ^NCBENCH_TRIAL_ID= | sort -u | wc -l)"
+equal 'of two trials each' "$(cat "$R"/crowd/*/trials/*/launch.json | jq -r '.env[]' | grep -c ^NCBENCH_TRIAL_ID=)" 40
 # A lock guards a session against a second ncbench on it, but no session needs one: some parallel
 # file systems have none.
 if command -v strace >/dev/null; then

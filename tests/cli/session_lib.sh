@@ -50,5 +50,11 @@ survivors() {
     done
 }
 
-# "yes" if A < B, both numbers.
-less() { awk -v a="$1" -v b="$2" 'BEGIN { print (a + 0 < b + 0) ? "yes" : "no " a " >= " b }'; }
+# "yes" if A < B; anything but two numbers (empty, null, nan) is not.
+less() {
+    awk -v a="$1" -v b="$2" 'function number(x) { return x ~ /^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$/ }
+        BEGIN {
+            if (!number(a) || !number(b)) print "not two numbers: \"" a "\", \"" b "\""
+            else print (a + 0 < b + 0) ? "yes" : "no " a " >= " b
+        }'
+}

@@ -31,7 +31,14 @@ in_job() {
     shift
     timeout 100 salloc --quiet --ntasks-per-node=1 "${options[@]}" "$@"
 }
-steps_left() { squeue --steps --noheader --format=%i | grep -vcE 'batch|extern|interactive'; }
+steps_left() { # squeue's own words where it cannot tell
+    local steps
+    if ! steps=$(squeue --steps --noheader --format=%i 2>&1); then
+        echo "squeue failed: $steps"
+    else
+        grep -vcE '^$|batch|extern|interactive' <<<"$steps"
+    fi
+}
 
 # nano NAME STEPS NODES-LIST 'RUNTIMES' [line…]
 nano() {

@@ -83,7 +83,8 @@ equal "done comes last, with 0" "$(tail -n 1 "$E" | jq -r '"\(.event) \(.exit_co
 equal "14 steps" "$(steps "$T/one" | wc -l)" 14
 equal "phases in their order" "$(jq -r 'select(.event == "phase" and .edge == "begin") | .name' "$E" | uniq | tr '\n' ' ')" \
     "exec device_init comm_init data_init model_init eval first_step eval teardown "
-equal "every phase ends" "$(jq -r 'select(.event == "phase") | .edge' "$E" | sort | uniq -c | awk '{print $1}' | uniq | wc -l)" 1
+equal "every phase ends" "$(jq -r 'select(.event == "phase" and .edge == "end") | .name' "$E" | sort)" \
+    "$(jq -r 'select(.event == "phase" and .edge == "begin") | .name' "$E" | sort)"
 equal "config tells the shape" "$(field config '"\(.tokens_per_step) \(.accumulation) \(.num_iterations) \(.seed) \(.run) \(.world)"' "$T/one")" \
     "128 4 14 42 demo 1"
 # 2VC + 12LC²; 6(N - VC) + 12LCT, with V 256, C 64, L 1, T 32
