@@ -8,6 +8,7 @@
 #include "harness/signals.h"
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,14 +107,28 @@ static void descent_is_enough(void)
     (void)child;
 }
 
-/* A process that is not ours by descent: started by a parent that is no child of this program. */
+/* Older than the trial, so that only the marker tells: one of the trial, one of another whose id
+ * goes on. */
 static void another_trial_is_left_alone(void)
 {
-    struct reaper_scope scope = {.marker = "NCBENCH_TRIAL_ID=unit.nobody"};
+    auto_str left = STR_INIT;
+    struct reaper_scope scope = {.marker = "NCBENCH_TRIAL_ID=unit.5", .since_ticks = ~0ull};
     struct processes found = {0};
     reaper_find(&scope, &found);
     CU_ASSERT_EQUAL(found.count, 0); /* not this program, not its parent */
+    struct reaper_child children[] = {start("exec sleep 300", "NCBENCH_TRIAL_ID=unit.5"),
+                                      start("exec sleep 300", "NCBENCH_TRIAL_ID=unit.50")};
+    CU_ASSERT_EQUAL(find_until(NULL, 2), 2);
+    clock_sleep_s(0.1); /* both have exec'ed, and their environment is the new one */
+    reaper_find(&scope, &found);
+    CU_ASSERT_EQUAL_FATAL(found.count, 1);
+    CU_ASSERT_EQUAL(found.items[0].pid, children[0].pid);
+    CU_ASSERT(reaper_kill_all(&scope, 10, &left));
+    reaper_collect(children, 2);
+    CU_ASSERT(!children[1].reaped);
+    CU_ASSERT_EQUAL(kill(children[1].pid, 0), 0);
     processes_release(&found);
+    CU_ASSERT(kill_all(NULL, &left));
 }
 
 /* `monitor & exec ncbench run …`: the monitor is a child of ncbench, and nobody's trial. */
@@ -209,7 +224,9 @@ static void signals_are_counted_where_we_wait(void)
 
 static void a_dead_harness_takes_its_child_along(void)
 {
+    auto_error struct error err = ERROR_INIT;
     int fds[2];
+    CU_ASSERT(reaper_init(&err) == 0); /* what is left behind is ours to collect */
     CU_ASSERT_FATAL(pipe(fds) == 0);
     pid_t pid = fork();
     if (pid == 0) { /* a harness that is killed */
@@ -223,6 +240,8 @@ static void a_dead_harness_takes_its_child_along(void)
     waitpid(pid, NULL, 0);
     CU_ASSERT_EQUAL(find_until("NCBENCH_TRIAL_ID=unit.3", 0), 0);
     reaper_collect(NULL, 0);
+    CU_ASSERT_FATAL(orphan > 0);
+    CU_ASSERT(kill(orphan, 0) == -1 && errno == ESRCH);
     close(fds[0]);
     close(fds[1]);
 }

@@ -83,9 +83,12 @@ static int run_one(CU_pSuite suite, const struct unit_test *test)
     if (!handle)
         return 1;
     skip_reason = NULL;
-    CU_run_test(suite, handle);
+    CU_run_test(suite, handle); /* counts anew */
     int failed = CU_get_number_of_failures() > 0;
-    if (failed) {
+    if (!failed && !skip_reason && CU_get_number_of_asserts() == 0) {
+        printf("not ok %s\n  it asserts nothing\n", test->name);
+        failed = 1;
+    } else if (failed) {
         printf("not ok %s\n", test->name);
         print_failures();
     } else if (skip_reason) {
