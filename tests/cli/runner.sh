@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# tests/run itself, on suites made up here: what it counts, and what it says last.
+. tests/cli/lib.sh
+
+mkdir -p "$T/tree/tests/cli" "$T/tree/build/unit"
+cp tests/run "$T/tree/tests/run"
+suite() { cat >"$T/tree/tests/cli/$1.sh"; }
+suite good <<'S'
+echo "ok one"
+echo "ok two # SKIP not here"
+S
+suite bad <<'S'
+echo "ok before"
+echo "not ok the sum"
+echo "  sum = 4, expected 5"
+echo "  in $PWD"
+echo "ok after"
+echo "not ok the product"
+exit 1
+S
+suite died <<'S'
+echo "ok started"
+echo "free(): invalid pointer"
+exit 134
+S
+suite hung <<'S'
+sleep 60
+S
+suite empty </dev/null
+tests_run() { env BUILD=build TEST_TIMEOUT=1 bash "$T/tree/tests/run" "$@"; }
+# What comes after the last suite's line of numbers, which is what the tail of a log shows.
+closing() { awk '/ passed +[0-9]+ failed +[0-9]+ skipped$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s", text }' "$OUT"; }
+
+check "all is well: exit 0" tests_run cli/good
+equal "then nothing but the sum is said last" "$(closing)" "1 passed, 0 failed, 1 skipped"
+
+check_rc 1 "a test that fails: exit 1" tests_run cli/bad cli/good
+equal "a failure is repeated last, with what was said about it" "$(closing)" "FAILED cli/bad: not ok the sum
+    sum = 4, expected 5
+    in $T/tree
+FAILED cli/bad: not ok the product
+3 passed, 2 failed, 1 skipped"
+
+check_rc 1 "a suite that died: exit 1" tests_run cli/died cli/good
+equal "so is a suite that died, with its last words" "$(closing)" "FAILED cli/died: exit 134
+    ok started
+    free(): invalid pointer
+2 passed, 1 failed, 1 skipped"
+
+check_rc 1 "a suite that hung: exit 1" tests_run cli/hung
+equal "so is one that hung" "$(closing)" "FAILED cli/hung: timed out after 1 s
+0 passed, 1 failed, 0 skipped"
+
+check_rc 1 "a suite that runs nothing, and one that is not there: exit 1" tests_run cli/empty cli/good cli/nowhere
+match "one that ran nothing" '^FAILED cli/empty: ran no test$' <(closing)
+match "and one that is not there" '^FAILED cli/nowhere: there is no such suite$' <(closing)
+
+finish
