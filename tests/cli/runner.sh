@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/run itself, on suites made up here: what it counts, and what it says last.
+# tests/run itself, on suites made up here: what it counts, and what it says last. So tests/gpu/run.
 . tests/cli/lib.sh
 
 mkdir -p "$T/tree/tests/cli" "$T/tree/build/unit"
@@ -54,5 +54,25 @@ equal "so is one that hung" "$(closing)" "FAILED cli/hung: timed out after 1 s
 check_rc 1 "a suite that runs nothing, and one that is not there: exit 1" tests_run cli/empty cli/good cli/nowhere
 match "one that ran nothing" '^FAILED cli/empty: ran no test$' <(closing)
 match "and one that is not there" '^FAILED cli/nowhere: there is no such suite$' <(closing)
+
+# ---- tests/gpu/run, on a machine without any GPU -------------------------------------------------
+mkdir -p "$T/tree/tests/gpu" "$T/tree/build/gpu" "$T/shims"
+cp tests/gpu/run "$T/tree/tests/gpu/run"
+printf '#!/bin/sh\nexit 9\n' >"$T/shims/nvidia-smi"
+gpu_ops() { printf '#!/bin/sh\n%s\n' "$1" >"$T/tree/build/gpu/ops" && chmod +x "$T/tree/build/gpu/ops"; }
+gpu_run() { env PATH="$T/shims:$PATH" bash "$T/tree/tests/gpu/run" build; }
+chmod +x "$T/shims/nvidia-smi"
+check_rc 1 "nothing is built: exit 1" gpu_run
+match "nothing was run" '^0 passed, 0 failed$' "$OUT"
+match "why" '^skip ops: build/gpu/ops is not built' "$OUT"
+match "nor between two GPUs" '^skip nccl: needs two GPUs, nvidia-smi lists 0$' "$OUT"
+gpu_ops 'echo "ok sum, tiny"'
+check "an op is right: exit 0" gpu_run
+gpu_ops 'echo "ok sum, tiny"; exit 1'
+check_rc 1 "a program that fails without a word: exit 1" gpu_run
+match "its exit code" '^not ok ops: exit 1$' "$OUT"
+gpu_ops 'echo "# no device"'
+check_rc 1 "a program that ran nothing: exit 1" gpu_run
+match "that it ran nothing" '^not ok ops: ran no test$' "$OUT"
 
 finish

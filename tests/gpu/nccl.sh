@@ -27,7 +27,8 @@ judge() { # WHAT CONDITION... : a test(1) expression
 match() { # WHAT REGEX FILE
     if grep -qE -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no /$2/ in $3:" "$(tail -n 5 "$3")"; fi
 }
-below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a + 0 < b) }'; }
+# Whether A < B; what is no number (empty, nan) is below nothing.
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a ~ /^[0-9.]+([eE][-+]?[0-9]+)?$/ && a + 0 < b + 0) }'; }
 
 # NCCL may lie where the loader does not look (Python's packages).
 if [ "$DEVICE" = cuda ] && [ -z "${NANOCHAT_NCCL_LIB:-}" ]; then
@@ -53,7 +54,8 @@ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV,NET,TUNING NCCL_DEBUG_FILE=$T/n
 judge "comm-perf: every sum exact" $? -eq 0
 cat "$T/perf.txt" "$T/perf.err" | sed 's/^/# /'
 match "comm-perf: between GPUs by NCCL" "^# $BACKEND, 2 ranks" "$T/perf.txt"
-judge "comm-perf: nothing wrong" "$(grep -cE '^  [a-z_]+ .* 0$' "$T/perf.txt")" = "$(grep -c '^  [a-z]' "$T/perf.txt")"
+rows=$(grep -c '^  [a-z]' "$T/perf.txt")
+judge "comm-perf: nothing wrong" "$rows" -gt 0 -a "$(grep -cE '^  [a-z_]+ .* 0$' "$T/perf.txt")" = "$rows"
 launch 2 -- comm-perf --device-type="$DEVICE" -b 12B -e 100000012B -f 997 -n 3 -w 1 --json \
     >"$T/uneven.json" 2>"$T/uneven.err"
 judge "comm-perf: segments of unequal length exact" $? -eq 0
@@ -77,10 +79,20 @@ train() { # NAME RANKS OPTIONS...
     [ $rc -eq 0 ] || { sed 's/^/# /' "$T/$name"/rank*.err "$T/$name/log" | tail -n 8; }
     return $rc
 }
+# WHAT STEPS RUN RUN, the second as NAME or NAME:RANK; that many losses in both, the same digits.
+same_losses() {
+    local a b
+    a=$(losses "$T/$3/events.rank00000.jsonl")
+    b=$(losses "$T/${4%:*}/events.rank0000$([ "${4#*:}" = "$4" ] && echo 0 || echo "${4#*:}").jsonl")
+    if [ "$(grep -cE '^[0-9]' <<<"$a")" -eq "$2" ] && [ "$a" = "$b" ]; then ok "$1"; else
+        not_ok "$1" "of $2 losses:" "$a" "against:" "$b"
+    fi
+}
 distance() { # largest relative difference of the losses of two runs
     paste <(losses "$T/$1/events.rank00000.jsonl") <(losses "$T/$2/events.rank00000.jsonl") |
-        awk 'NF != 2 { bad = 1 } { d = ($1 - $2) / $2; d = d < 0 ? -d : d; if (d > m) m = d }
-             END { print NR && !bad ? m : "nan" }'
+        awk 'NF != 2 || $1 !~ /^[0-9]/ || $2 !~ /^[0-9]/ || $2 + 0 <= 0 { bad = 1; next }
+             { d = ($1 - $2) / $2; d = d < 0 ? -d : d; if (d > m) m = d }
+             END { print NR && !bad ? m + 0 : "nan" }'
 }
 for dtype in $DTYPES; do
     train "one-$dtype" 1 --dtype="$dtype" --num-iterations=8
@@ -105,11 +117,12 @@ judge "all $expected collectives of a step are timed" "$(grep '"event":"comm","s
 grep '"event":"comm","step":5' "$events" | sed 's/^/# /'
 grep '"event":"step","step":5' "$events" | sed 's/^/# /'
 match "comm_s is a number" '"event":"step","step":5.*"comm_s":[0-9.e-]+,' "$events"
-judge "both ranks: the same losses" "$(losses "$T/two-float32/events.rank00000.jsonl" | md5sum)" = "$(losses "$events" | md5sum)"
+same_losses "both ranks: the same losses" 8 two-float32 two-float32:1
 for i in 1 2; do
-    train "repeat$i" 2 --dtype=bfloat16 --deterministic --num-iterations=8
+    train "repeat$i" 2 --dtype="${DTYPES##* }" --deterministic --num-iterations=8
+    judge "--deterministic: run $i" $? -eq 0
 done
-judge "run to run the same bits with --deterministic" "$(losses "$T/repeat1/events.rank00000.jsonl" | md5sum)" = "$(losses "$T/repeat2/events.rank00000.jsonl" | md5sum)"
+same_losses "run to run the same bits with --deterministic" 8 repeat1 repeat2
 
 # ---- losses of a peer: ranks started apart, so that no launcher ends them -----------------------------
 rank() { # RANK NAME EXTRA_ENV... -- OPTIONS... ; in the background, pid in $!
@@ -130,34 +143,32 @@ wait_for_step() { # NAME: until rank 0 has made a few
     done
     return 1
 }
-survivor() { # WHAT NAME PID WITHIN_S REGEX
-    local begin=$SECONDS
+survivor() { # WHAT NAME PID REGEX
     wait "$3"
     local rc=$?
     judge "$1: exit 8" $rc -eq 8
-    judge "$1: within $4 s" $((SECONDS - begin)) -le "$4"
-    match "$1: says who" "$5" "$T/$2/rank0.log"
+    match "$1: says who" "$4" "$T/$2/rank0.log"
     match "$1: an event says who" '"event":"peer_lost".*"rank":1' "$T/$2/events.rank00000.jsonl"
 }
-lose() { # WHAT NAME SIGNAL WITHIN_S TIMEOUT REGEX EXTRA_ENV-OF-RANK-0 … of rank 1
-    local what=$1 name=$2 signal=$3 within=$4 limit=$5 regex=$6
+lose() { # WHAT NAME SIGNAL TIMEOUT REGEX EXTRA_ENV-OF-RANK-0 … of rank 1
+    local what=$1 name=$2 signal=$3 limit=$4 regex=$5
     rm -rf "${T:?}/$name"
     port=$((port + 1))
     # shellcheck disable=SC2086
-    rank 0 "$name" $7 -- --num-iterations=1000000 --comm-timeout="$limit"
+    rank 0 "$name" $6 -- --num-iterations=1000000 --comm-timeout="$limit"
     local first=$!
     # shellcheck disable=SC2086
-    rank 1 "$name" $8 -- --num-iterations=1000000 --comm-timeout="$limit"
+    rank 1 "$name" $7 -- --num-iterations=1000000 --comm-timeout="$limit"
     local second=$! victim
     wait_for_step "$name" || { not_ok "$what: starts" "$(tail -n 3 "$T/$name/rank0.log")"; }
     read -r victim _ <"/proc/$second/task/$second/children" # below timeout(1)
     kill -"$signal" "$victim"
-    survivor "$what" "$name" $first "$within" "$regex"
+    survivor "$what" "$name" $first "$regex"
     kill -KILL "$victim" 2>/dev/null
     wait $second 2>/dev/null
 }
-lose "killed peer" killed KILL 15 60s 'lost rank 1 in .*step [0-9]+: its process [0-9]+ is dead' "" ""
-lose "stopped peer" stopped STOP 25 5s 'lost rank 1 in .*step [0-9]+: process [0-9]+ did not arrive within 5 s' "" ""
+lose "killed peer" killed KILL 60s 'lost rank 1 in .*step [0-9]+: its process [0-9]+ is dead' "" ""
+lose "stopped peer" stopped STOP 5s 'lost rank 1 in .*step [0-9]+: process [0-9]+ did not arrive within 5 s' "" ""
 
 port=$((port + 1))
 rank 0 absent -- --num-iterations=5 --comm-timeout=3s
@@ -182,7 +193,7 @@ if [ "$DEVICE" = cuda ]; then
     tail -n 2 "$T/nodes/rank0.log" | sed 's/^/# /'
     d=$(distance nodes two-float32)
     if below "$d" 1e-6; then ok "several nodes learn the same ($d)"; else not_ok "several nodes learn the same" "$d"; fi
-    lose "killed peer of another node" apart KILL 15 60s 'lost rank 1 in .*step [0-9]+' "$(node 0)" "$(node 1)"
+    lose "killed peer of another node" apart KILL 60s 'lost rank 1 in .*step [0-9]+' "$(node 0)" "$(node 1)"
 fi
 
 echo "# $SECONDS s"
