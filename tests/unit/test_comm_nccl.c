@@ -204,7 +204,7 @@ static const struct collective_ops fake_ops = {
 typedef int rank_function(struct comm *c, struct error *err);
 static double timeout_s = 20;
 static bool several_nodes;
-static int port = 24000;
+static int port;
 
 static void note(void *user, const struct comm_record *record)
 {
@@ -250,7 +250,7 @@ static void run_ranks(int world, rank_function *run)
 {
     pid_t pids[MAX_WORLD];
     memset(shared, 0, sizeof *shared);
-    port++;
+    port = unit_port();
     fflush(stdout);
     for (int r = 0; r < world; r++)
         if ((pids[r] = fork()) == 0)
@@ -592,6 +592,5 @@ int main(int argc, char **argv)
         {"a device without collectives is refused", a_device_without_collectives_is_refused},
         {NULL, NULL}};
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    port += (int)(getpid() % 4000);
     return shared == MAP_FAILED ? 1 : unit_run(__FILE__, tests, argc, argv);
 }

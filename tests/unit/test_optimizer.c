@@ -134,13 +134,12 @@ static void child(int rank, int world, int port, const struct optimizer_config *
 /* The results of `world` ranks, copied by the caller if it wants to keep them. */
 static void run_world(int world, const struct optimizer_config *options)
 {
-    static int port = 30000;
+    const int port = unit_port();
     pid_t pids[MAX_WORLD];
     if (!results)
         results = mmap(NULL, MAX_WORLD * sizeof *results, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     memset(results, 0, MAX_WORLD * sizeof *results);
-    port = 30000 + (port + getpid() * 11 + 1) % 20000;
     fflush(stdout);
     for (int rank = 0; rank < world; rank++) {
         pids[rank] = fork();

@@ -5,10 +5,12 @@
 #include "common/mem.h"
 
 #include <math.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static const char *skip_reason;
@@ -46,6 +48,22 @@ char *unit_tmpdir(void)
         BUG("cannot make a temporary directory");
     tmpdirs[n_tmpdirs++] = mem_strdup(dir);
     return dir;
+}
+
+int unit_port(void)
+{
+    static int held = -1;
+    const int on = 1;
+    struct sockaddr_in a = {.sin_family = AF_INET}; /* any address, any port */
+    socklen_t size = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
+        bind(fd, (struct sockaddr *)&a, sizeof a) || getsockname(fd, (struct sockaddr *)&a, &size))
+        BUG("cannot bind a port");
+    if (held >= 0)
+        close(held);
+    held = fd;
+    return ntohs(a.sin_port);
 }
 
 void unit_near(const char *file, int line, const char *what, double actual, double expected,

@@ -22,6 +22,9 @@ void unit_skip(const char *why);
 const char *unit_fixture(const char *name);
 /* A fresh temporary directory, removed at exit. Owned by the caller (free). */
 char *unit_tmpdir(void);
+/* A TCP port that nobody listens at, kept from other programs until the next call or exit: who
+ * binds it with SO_REUSEADDR may listen there. */
+int unit_port(void);
 /* Run a function on a stack of 128 KiB, which deep recursion overruns. */
 void unit_in_small_stack(void *(*run)(void *));
 
