@@ -348,10 +348,8 @@ static void missing_parts(void)
     free(t.spec.rootfs);
     t.spec.rootfs = NULL;
     t.spec.image = mem_strdup("ncbench-nosuch-image");
-    double start = clock_mono_s();
     CU_ASSERT_EQUAL(runtime_podman.check(&t.spec, &t.mounts, false, &err),
                     -NCBENCH_EXIT_ENVIRONMENT);
-    CU_ASSERT(clock_mono_s() - start < 5);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.message, "image \"ncbench-nosuch-image\" not found locally; "
                                                "use a full reference such as docker.io/"));
     trial_run(&t); /* the image vanished after the check */

@@ -206,9 +206,9 @@ static void signals_are_counted_where_we_wait(void)
     CU_ASSERT_EQUAL(i.signal, 0);
     kill(getpid(), SIGTERM);
     kill(getpid(), SIGINT);
-    double before = clock_mono_s();
-    interrupt_wait(&i, 5);
-    CU_ASSERT(clock_mono_s() - before < 4);
+    const double before = clock_mono_s(), most = 60;
+    interrupt_wait(&i, most);
+    CU_ASSERT(clock_mono_s() - before < most);
     CU_ASSERT(i.signal == SIGTERM || i.signal == SIGINT);
     CU_ASSERT_EQUAL(i.count, 2);
     interrupt_close(&i);
