@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ncbench check and plan: error texts are golden files (tests/fixtures/scenarios/X.yaml, X.expected;
-# UPDATE=1 writes them anew, to be read before they are committed), and the limits of the loader.
+# UPDATE=1 writes them anew, to be read before they are committed, and fails), and the limits of the loader.
 # shellcheck source=tests/cli/lib.sh
 . tests/cli/lib.sh
 FIXTURES=$PWD/tests/fixtures/scenarios
@@ -27,6 +27,7 @@ for file in *.yaml; do
     fi
 done
 cd - >/dev/null || exit 1
+[ -z "${UPDATE:-}" ] || not_ok "the golden texts were written anew" "git diff tests/fixtures/scenarios; then run without UPDATE"
 
 # ---- what loads ----------------------------------------------------------------------------------
 cd "$T" || exit 1
