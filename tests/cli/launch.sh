@@ -20,7 +20,6 @@ left_over() {
         grep -vxF "$$" | while read -r pid; do [ -d "/proc/$pid" ] && cat "/proc/$pid/comm" 2>/dev/null; done |
         grep -cE '^nanochat$'
 }
-shm_names() { find /dev/shm -maxdepth 1 -name "nanochat-$(id -u)-*" -newer "$T" 2>/dev/null | wc -l; }
 # Wait until a rank has finished a step.
 wait_for_step() {
     for _ in $(seq 600); do
@@ -101,6 +100,7 @@ nanochat launch --nproc-per-node=4 -- "${tiny[@]}" --num-iterations=1000000 --co
 launcher=$!
 wait_for_step 1 3
 equal "launcher and ranks are seen by their mark" "$(left_over)" 5
+memory=$(shm_of "$(pid_of_rank 1)")
 kill -KILL "$(pid_of_rank 1)"
 wait "$launcher"
 equal "a killed rank: exit 8" $? 8
@@ -109,17 +109,19 @@ match "… an event of another rank names it" '"event": ?"peer_lost".*"rank": ?1
 match "… and its done has 8" '"event": ?"done".*"exit_code": ?8' <(done_of_rank 0)
 no_match "… the killed one has no done" '"event": ?"done"' "$NCBENCH_TRIAL_DIR/events.rank00001.jsonl"
 equal "… no process is left" "$(left_over)" 0
+check "… no shared memory is left" test ! -e "$memory"
 
 trial stopped
 nanochat launch --nproc-per-node=4 --grace=1s -- "${tiny[@]}" --num-iterations=1000000 --comm-timeout=2s >"$OUT" 2>"$ERR" </dev/null &
 launcher=$!
 wait_for_step 1 3
+memory=$(shm_of "$(pid_of_rank 1)")
 kill -STOP "$(pid_of_rank 1)"
 wait "$launcher"
 equal "a stopped rank: exit 8" $? 8
 match "… an event names it" '"event": ?"peer_lost".*"rank": ?1,"step": ?[0-9]+' <(cat "$NCBENCH_TRIAL_DIR"/events.rank0000[023].jsonl)
 equal "… no process is left" "$(left_over)" 0
-equal "no shared-memory name is left" "$(shm_names)" 0
+check "… no shared memory is left" test ! -e "$memory"
 
 # ---- C16: SIGTERM reaches the ranks --------------------------------------------------------------
 trial cancelled
@@ -138,11 +140,24 @@ trial orphaned
 nanochat launch --nproc-per-node=2 -- "${tiny[@]}" --num-iterations=1000000 >"$OUT" 2>"$ERR" </dev/null &
 launcher=$!
 wait_for_step 0 1
+memory=$(shm_of "$(pid_of_rank 0)")
 kill -KILL "$launcher"
 wait "$launcher" 2>/dev/null
 for _ in $(seq 100); do [ "$(left_over)" -eq 0 ] && break; sleep 0.05; done
 equal "ranks die with the launcher" "$(left_over)" 0
-equal "… and leave no shared memory" "$(shm_names)" 0
+check "… and leave no shared memory" test ! -e "$memory"
+
+# what is looked for has the name that the ranks take: a rank that waits for another
+trial waits
+port=$(free_port)
+RANK=0 WORLD_SIZE=2 MASTER_PORT=$port nanochat "${tiny[@]}" --num-iterations=1 >"$OUT" 2>"$ERR" </dev/null &
+alone=$!
+memory=$(shm_name "$port" "$NCBENCH_TRIAL_ID")
+wait_until "a rank that waits has its shared memory's name" 30 test -e "$memory" && ok "a rank that waits has its shared memory's name"
+equal "… which its environment tells" "$(shm_of "$alone")" "$memory"
+kill -TERM "$alone"
+wait "$alone"
+check "… and takes it with it" test ! -e "$memory"
 
 # ---- a full disk: C31 ----------------------------------------------------------------------------
 # shellcheck disable=SC2016 # expanded by the inner shell
@@ -166,7 +181,7 @@ for comm in shm tcp; do
     equal "… say so" "$(jq -r 'select(.event=="config").comm_backend' "$T/$comm/events.rank00000.jsonl")" $comm
 done
 trial nodes
-port=$((20000 + $$ % 10000))
+port=$(free_port)
 # as srun would start them
 node() {
     SLURM_NODEID=$1 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST='localhost,n2' \

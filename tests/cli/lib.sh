@@ -5,6 +5,9 @@
 #   match "what" 'regex' file                     grep -E finds it; no_match: it is there, and grep -E does not
 #   wait_until "what" SECONDS command args…       not ok, and 1, if the command never succeeds
 #   skip "what" "why"
+#   free_port                                     a TCP port that nobody has
+#   shm_name PORT [TRIAL-ID]                      of the ranks that meet at 127.0.0.1:PORT
+#   shm_of PID                                    of a rank that runs
 # $T is a fresh directory; $OUT and $ERR hold the last command's streams. `finish` ends the script.
 set -u
 T=$(mktemp -d "${TMPDIR:-/tmp}/ncbench-cli-XXXXXX")
@@ -67,5 +70,13 @@ wait_until() {
         fi
         sleep 0.05
     done
+}
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'; }
+# Other runs of this machine have shared memory too: only a name of our own says anything.
+shm_name() { echo "/dev/shm/nanochat-$(id -u)-$(printf '127.0.0.1|%s|%s' "$1" "${2-}" | sha256sum | head -c 16)"; }
+shm_of() {
+    local variables
+    variables=$(tr '\0' '\n' <"/proc/$1/environ") || return
+    shm_name "$(sed -n 's/^MASTER_PORT=//p' <<<"$variables")" "$(sed -n 's/^NCBENCH_TRIAL_ID=//p' <<<"$variables")"
 }
 finish() { exit "$tap_failed"; }
