@@ -141,15 +141,43 @@ allocation() { # KIND: the host's limits and shared memory
     equal "$1: described" "$(field arm '.runtime_version | length > 2')" true
 }
 
+# A root file system to try the clients on, with all the mount points that they take for granted.
+probe=$T/probe
+mkdir -p "$probe"/{bin,dev,proc,sys,tmp,etc,home,root,run,var/tmp}
+cp "$payload" "$probe/bin/payload"
+touch "$probe"/etc/{passwd,group,hosts,resolv.conf,localtime}
+there() { command -v "$1" || { echo "$1 not found"; return 1; }; }
+# A container of the client's own making, for what crun and runc are called by.
+bundle_runs() { # CLIENT: crun or runc
+    local client=$1 dir=$T/bundle-$1
+    there "$client" || return
+    rm -rf "$dir" && mkdir "$dir" && (cd "$dir" && "$client" spec) || return
+    jq --arg root "$probe" '.process.args = ["/bin/payload", "exit", "0"] | .process.terminal = false |
+        .root = {path: $root, readonly: true}' "$dir/config.json" >"$dir/new" && mv "$dir/new" "$dir/config.json"
+    "$client" run --bundle "$dir" "ncbench-test-$$"
+}
+# works KIND: does the runtime work here, by its own client alone? Says why not.
+works() {
+    case $1 in
+        crun) bundle_runs crun || bundle_runs runc ;;
+        charliecloud) there ch-run && USER=${USER:-nobody} ch-run "$probe" -- /bin/payload exit 0 ;;
+        docker) there docker && docker info ;;
+        enroot) there enroot && enroot create --name "ncbench-test-$$" "$T/root.sqsh" && enroot remove --force "ncbench-test-$$" ;;
+        apptainer) there apptainer && apptainer exec "$probe" /bin/payload exit 0 ;;
+    esac </dev/null 2>&1
+}
+
 conforms() { # KIND OWN-VARIABLES MOUNT-NAMES…
-    local kind=$1 own=$2
+    local kind=$1 own=$2 why
     shift 2
     root="rootfs: $T/root"
     case $kind in enroot) root="image: $T/root.sqsh" ;; esac
-    if ! ncbench doctor --runtime "$kind" >"$OUT" 2>&1; then
-        skip "$kind" "$(grep "^FAIL *$kind" "$OUT" | sed 's/^FAIL *[^ ]* *//')"
+    if ! why=$(works "$kind"); then
+        check_rc 4 "$kind: the doctor sees that it does not work" ncbench doctor --runtime "$kind"
+        skip "$kind" "does not work here: $(tail -n 1 <<<"$why")"
         return
     fi
+    check "$kind: the doctor sees that it works" ncbench doctor --runtime "$kind"
     environment "$kind" "$own"
     mounts "$kind" "$@"
     exit_codes "$kind"

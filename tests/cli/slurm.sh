@@ -63,16 +63,15 @@ ran() { timeout 100 ncbench run "$T/$1.yaml" --out "$R" --progress none "${@:2}"
 # ---- the comparison, as a job ----------------------------------------------------------------------
 arms=
 if command -v podman >/dev/null && podman info >/dev/null 2>&1 &&
-    ncbench image build --archive "$T/image.tar" --name localhost/ncbench/slurm-test:latest >/dev/null 2>"$ERR"; then
-    if srun -N4 --ntasks-per-node=1 podman load --quiet -i "$T/image.tar" >"$OUT" 2>"$ERR"; then
-        arms="$arms, {name: podman, kind: podman, image: localhost/ncbench/slurm-test:latest}"
-    else
-        skip "podman on the virtual nodes" "the image cannot be loaded there: $(tail -n 1 "$ERR")"
-    fi
+    srun -N4 --ntasks-per-node=1 podman info >/dev/null 2>&1; then
+    check "an image for podman" ncbench image build --archive "$T/image.tar" --name localhost/ncbench/slurm-test:latest
+    check "every node loads it" srun -N4 --ntasks-per-node=1 podman load --quiet -i "$T/image.tar"
+    arms="$arms, {name: podman, kind: podman, image: localhost/ncbench/slurm-test:latest}"
 else
     skip "podman on the virtual nodes" "podman does not work here"
 fi
-if command -v ch-run >/dev/null && ncbench image build --dir "$T/root" >/dev/null 2>"$ERR"; then
+if command -v ch-run >/dev/null; then
+    check "an image for charliecloud" ncbench image build --dir "$T/root"
     arms="$arms, {name: charliecloud, kind: charliecloud, rootfs: $T/root}"
 else
     skip "charliecloud on the virtual nodes" "ch-run is not installed"
