@@ -2,9 +2,7 @@
 # Checkpoints: resume bit for bit, refusals, kills, a full disk.
 . "$(dirname "$0")/lib.sh"
 export NANOCHAT_BASE_DIR=$T/base OMP_NUM_THREADS=1
-TINY=(--data-source=synthetic --vocab-size=256 --depth=1 --max-seq-len=32 --device-batch-size=1
-    --total-batch-size=128 --sample-every=-1 --peak-time=0s --log-every=0 --num-iterations=12
-    --eval-every=-1)
+TINY=("${TINY_TRAINING[@]}" --log-every=0 --num-iterations=12)
 
 # ranks N DIR ARGS…: events in DIR
 ranks() {

@@ -21,13 +21,7 @@ left_over() {
         grep -cE '^nanochat$'
 }
 # Wait until a rank has finished a step.
-wait_for_step() {
-    for _ in $(seq 600); do
-        grep -qs "\"step\":$2," "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl" && return 0
-        sleep 0.05
-    done
-    return 1
-}
+wait_for_step() { wait_until "rank $1 makes step $2" 30 grep -qs "\"step\":$2," "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl"; }
 pid_of_rank() { sed -n '1s/.*"pid": *\([0-9]*\).*/\1/p' "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl"; }
 done_of_rank() { tail -n 1 "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl"; }
 
@@ -143,8 +137,8 @@ wait_for_step 0 1
 memory=$(shm_of "$(pid_of_rank 0)")
 kill -KILL "$launcher"
 wait "$launcher" 2>/dev/null
-for _ in $(seq 100); do [ "$(left_over)" -eq 0 ] && break; sleep 0.05; done
-equal "ranks die with the launcher" "$(left_over)" 0
+gone() { [ "$(left_over)" -eq 0 ]; }
+wait_until "ranks die with the launcher" 10 gone && ok "ranks die with the launcher"
 check "… and leave no shared memory" test ! -e "$memory"
 
 # what is looked for has the name that the ranks take: a rank that waits for another

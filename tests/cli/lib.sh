@@ -79,4 +79,8 @@ shm_of() {
     variables=$(tr '\0' '\n' <"/proc/$1/environ") || return
     shm_name "$(sed -n 's/^MASTER_PORT=//p' <<<"$variables")" "$(sed -n 's/^NCBENCH_TRIAL_ID=//p' <<<"$variables")"
 }
+# Options of base-train for the smallest training there is.
+# shellcheck disable=SC2034
+TINY_TRAINING=(--data-source=synthetic --vocab-size=256 --depth=1 --max-seq-len=32 --device-batch-size=1
+    --total-batch-size=128 --eval-every=-1 --sample-every=-1 --peak-time=0s)
 finish() { exit "$tap_failed"; }

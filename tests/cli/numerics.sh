@@ -3,8 +3,7 @@
 # results do not depend on the locale.
 . "$(dirname "$0")/lib.sh"
 export NANOCHAT_BASE_DIR=$T/base OMP_NUM_THREADS=1
-TINY=(--data-source=synthetic --vocab-size=256 --depth=1 --max-seq-len=32 --device-batch-size=1
-    --total-batch-size=128 --eval-every=-1 --sample-every=-1 --peak-time=0s)
+TINY=("${TINY_TRAINING[@]}")
 
 # planted N DIR: NaN in one weight at step 5 of 20, a checkpoint every step
 planted() {

@@ -1,6 +1,7 @@
 # bare and podman through `ncbench run`: the same environment, mounts with any name, exit codes with
 # and without hello, a missing image, and nothing left behind. The first part needs no podman.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/contract_lib.sh"
 
 if ! command -v jq >/dev/null; then
     echo "jq is not installed"
@@ -36,14 +37,6 @@ output: {dir: $T/results}
 ${4:-}
 EOF
 }
-session() { # FILE [OPTIONS]: run it; $S is the session's directory, $RC its exit code
-    ncbench run --blocks 1 --progress=none "$@" >"$OUT" 2>"$ERR" </dev/null
-    RC=$?
-    S=$(tail -n 1 "$OUT")
-}
-field() { jq -r "select(.runtime == \"$1\" and .attempt == 1) | $2" "$S/trials.jsonl" | head -n 1; }
-out_of() { cat "$S"/trials/c00.b00."$1"/rank00000.out; }
-processes_left() { grep -zl "^NCBENCH_TRIAL_DIR=$S/" /proc/[0-9]*/environ 2>/dev/null; }
 containers_left() { # of the session; podman's own words where it cannot tell
     local names
     if names=$(podman ps --all --noheading --format '{{.Names}}' 2>&1); then
@@ -52,8 +45,6 @@ containers_left() { # of the session; podman's own words where it cannot tell
         echo "podman ps failed: $names"
     fi
 }
-# Whether the one session of NAME has a trial that has said so.
-started() { S=$(echo "$T/results/$1"/*) && grep -qs started "$S"/trials/*/rank00000.out; }
 
 # ---- check: what podman cannot do here or anywhere ---------------------------------------------
 scripted() { env PATH="$shim:$PATH" "$@"; }

@@ -48,8 +48,7 @@ match 'is a timeout that names its limit' '"timeout".*limits.no_output \(1 s\)' 
 # ---- signals to ncbench ----------------------------------------------------------------------------
 # ready FILE: whether the program of its newest session has said so
 ready() {
-    S=$(find "$R/$1" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | sort | tail -n 1)
-    [ -n "$S" ] && grep -qs ready "$S"/trials/*/rank00000.out
+    newest "$1" && grep -qs ready "$S"/trials/*/rank00000.out
 }
 # start FILE: in the background, with the default action for INT (a shell's & ignores it).
 start() {

@@ -9,11 +9,7 @@ nano() {
 version: 1
 name: $1
 baseline: bare
-workload:
-  command: base-train
-  model: {depth: 1, max_seq_len: 32, vocab_size: 256}
-  train: {device_batch_size: 1, total_batch_size: $(($2 * 32)), num_iterations: $3, eval_every: -1, sample_every: -1, save_every: 0, seed: 1$4}
-  data: {source: synthetic}
+$(training $(($2 * 32)) "$3" "$4")
 runtimes: [{name: bare, kind: bare}]
 launch: {ranks_per_node: $2, bind: none}
 sampling: {looks: [2], discard_first_block: false}
@@ -23,16 +19,12 @@ END
 
 # in_background NAME: until rank 1 has made three steps; its pid is in $RANK1
 in_background() {
-    local i events
+    local events
     env --default-signal=INT,TERM timeout 100 env --default-signal=INT,TERM \
         ncbench run "$T/$1.yaml" --out "$R" --progress none --blocks 1 >"$OUT" 2>"$ERR" &
     BACKGROUND=$!
-    for i in $(seq 400); do
-        S=$(find "$R/$1" -mindepth 1 -maxdepth 1 -type d 2>/dev/null)
-        events=$S/trials/c00.b00.bare/events.rank00001.jsonl
-        [ -n "$S" ] && [ "$(grep -c '"event":"step"' "$events" 2>/dev/null)" -ge 3 ] 2>/dev/null && break
-        sleep 0.05
-    done
+    wait_until "$1: rank 1 makes three steps" 30 stepping "$1"
+    events=$S/trials/c00.b00.bare/events.rank00001.jsonl
     RANK1=$(jq -r 'select(.event == "hello").pid' "$events" 2>/dev/null | head -n 1)
 }
 finished() { wait "$BACKGROUND"; rc=$?; }

@@ -71,15 +71,12 @@ limits: {trial: 20s, kill_grace: 1s, disk_free: 64KiB}
 END
 ncbench run "$T/real.yaml" --out "$R" --progress none --blocks 2 >/dev/null 2>&1 &
 background=$!
-for _ in $(seq 200); do
-    S=$(find "$R/real" -mindepth 1 -maxdepth 1 -type d 2>/dev/null)
-    [ -n "$S" ] && [ -s "$S/trials.jsonl" ] && break
-    sleep 0.02
-done
+recorded() { newest real && [ -s "$S/trials.jsonl" ]; }
+wait_until "a first trial is recorded" 20 recorded
 kill -9 "$background"
 wait "$background" 2>/dev/null
-sleep 0.5
-equal 'what ncbench started dies with it' "$(survivors)" ''
+left() { [ "$(survivors | wc -l)" -eq "$1" ]; }
+wait_until 'what ncbench started dies with it' 10 left 0 && ok 'what ncbench started dies with it'
 check 'status of a session whose process is gone' ncbench status "$S"
 match 'calls it lost' ': lost$' "$OUT"
 check 'it is resumed by its directory' ncbench run --resume "$S" --progress none
@@ -94,17 +91,13 @@ equal 'which is that one' "$(cat "$OUT")" "$S"
 scenario hidden "$PAYLOAD, fork-setsid, print, ready, sleep, '600'"
 ncbench run "$T/hidden.yaml" --out "$R" --progress none --blocks 1 >/dev/null 2>&1 &
 background=$!
-for _ in $(seq 200); do
-    H=$(find "$R/hidden" -mindepth 1 -maxdepth 1 -type d 2>/dev/null)
-    [ -n "$H" ] && grep -qs ready "$H"/trials/*/rank00000.out && break
-    sleep 0.02
-done
+real=$S
+ready() { newest hidden && grep -qs ready "$S"/trials/*/rank00000.out; }
+wait_until "it is ready" 20 ready
+H=$S
 kill -9 "$background"
 wait "$background" 2>/dev/null
-sleep 0.3
-real=$S
-S=$H
-equal 'a hidden child survives kill -9' "$(survivors | wc -l)" 1
+wait_until 'a hidden child alone survives kill -9' 10 left 1 && ok 'a hidden child alone survives kill -9'
 sed -i "s/fork-setsid, print, ready, sleep, '600'/exit, '0'/" "$T/hidden.yaml" "$H/scenario.yaml"
 check 'resuming' ncbench run --resume "$H" --allow-drift --progress none
 match 'says so' 'ending 1 process that the session left running' "$ERR"

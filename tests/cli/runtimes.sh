@@ -2,6 +2,7 @@
 # the environment byte for byte, mounts, exit codes with and without hello, a program that is not
 # there, limits, and nothing left behind. A runtime that is not here is skipped with its reason.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/contract_lib.sh"
 
 if ! command -v jq >/dev/null; then
     echo "jq is not installed"
@@ -35,14 +36,6 @@ limits: {trial: ${TRIAL:-60s}, kill_grace: ${GRACE:-5s}, max_failures: 50}
 output: {dir: $T/results}
 EOF
 }
-session() { # FILE [OPTIONS]: run it; $S is the session's directory, $RC its exit code
-    ncbench run --blocks 1 --progress=none "$@" >"$OUT" 2>"$ERR" </dev/null
-    RC=$?
-    S=$(tail -n 1 "$OUT")
-}
-field() { jq -r "select(.runtime == \"$1\" and .attempt == 1) | $2" "$S/trials.jsonl" | head -n 1; }
-out_of() { cat "$S"/trials/c00.b00."$1"/rank00000.out; }
-processes_left() { grep -zl "^NCBENCH_TRIAL_DIR=$S/" /proc/[0-9]*/environ 2>/dev/null; }
 
 # containers_left KIND: whatever the runtime still knows of the session; the client's own words where it cannot tell
 containers_left() {
@@ -55,8 +48,6 @@ containers_left() {
     esac || { echo "cannot list: $names"; return; }
     grep "^$session[.-]" <<<"$names"
 }
-# Whether the one session of KIND has a trial that has said so.
-started() { S=$(echo "$T/results/rt-$1"/*) && grep -qs started "$S"/trials/*/rank00000.out; }
 
 # shellcheck disable=SC2016  # the dollars are the scenario's
 environment() { # KIND OWN: exact values; only the names of the regex OWN are added
@@ -122,7 +113,7 @@ nothing_survives() { # KIND
     rm -rf "$T/results/rt-$1"
     ncbench run --blocks 1 --progress=none --only runtime=arm "$T/int.yaml" >"$OUT" 2>"$ERR" &
     pid=$!
-    wait_until "$1: its trial starts" 30 started "$1"
+    wait_until "$1: its trial starts" 30 started "rt-$1"
     check "$1: its processes are seen" test -n "$(processes_left)"
     case $1 in docker | enroot | crun) check "$1: so is its container" test -n "$(containers_left "$1")" ;; esac
     kill -TERM $pid
@@ -314,11 +305,9 @@ echo 30 >"$shim/script/create.sleep"
 rm -rf "$T/results/rt-enroot"
 ncbench run --blocks 1 --progress=none "$T/two.yaml" >"$OUT" 2>&1 &
 pid=$!
-for _ in $(seq 100); do
-    compgen -G "$T/results/rt-enroot/*/enroot/*/lock" >/dev/null && break
-    sleep 0.05
-done
-sleep 0.2
+unpacking() { compgen -G "$T/results/rt-enroot/*/enroot/*/lock" >/dev/null; }
+wait_until "it unpacks" 10 unpacking
+sleep 0.2 # past the lock, into the unpacking, which takes 30 s
 kill -KILL $pid
 { wait $pid; } 2>/dev/null
 rm "$shim/script/create.sleep"

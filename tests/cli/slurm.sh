@@ -46,11 +46,7 @@ nano() {
 version: 1
 name: $1
 baseline: bare
-workload:
-  command: base-train
-  model: {depth: 1, max_seq_len: 32, vocab_size: 256}
-  train: {device_batch_size: 1, total_batch_size: "\${nodes * 32}", num_iterations: $2, eval_every: -1, sample_every: -1, save_every: 0, seed: 1}
-  data: {source: synthetic}
+$(training '"${nodes * 32}"' "$2")
 runtimes: [{name: bare, kind: bare}$4]
 launch: {scheduler: slurm, nodes: "\${nodes}", ranks_per_node: 1, threads_per_rank: 1}
 matrix: {nodes: [$3]}
@@ -165,17 +161,10 @@ background() {
     shift
     rm -f "$T/rc"
     (in_job "$@" -- env --default-signal=INT,TERM ncbench run "$T/$name.yaml" --out "$R" --progress none --blocks 1 >"$OUT" 2>"$ERR" </dev/null; echo $? >"$T/rc") &
-    for _ in $(seq 1200); do
-        S=$(find "$R/$name" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | sort | tail -n 1)
-        [ "$(grep -c '"event":"step"' "$S"/trials/*/events.rank00001.jsonl 2>/dev/null)" -ge 3 ] 2>/dev/null && break
-        sleep 0.05
-    done
+    wait_until "$name: its second rank makes three steps" 60 stepping "$name"
 }
 ended() {
-    for _ in $(seq 600); do
-        [ -s "$T/rc" ] && break
-        sleep 0.1
-    done
+    wait_until "the job ends" 60 test -s "$T/rc" >&2
     cat "$T/rc"
 }
 
@@ -228,7 +217,8 @@ no_match "… which is not put down to failures" 'failed trial' "$ERR"
 equal "… state" "$(jq -r .state "$S/session.json")" incomplete
 check_rc 4 "a resume on too few nodes is refused" in_job -N2 -c1 -- timeout 60 ncbench run --resume "$S" --progress none
 check "the node comes back" tools/minislurm revive "$CLUSTER" n3
-for _ in $(seq 100); do [ "$(sinfo -h -t idle -o %D)" = 4 ] && break; sleep 0.1; done
+idle() { [ "$(sinfo -h -t idle -o %D)" = 4 ]; }
+wait_until "all nodes are idle" 10 idle
 # as it was, but of a length that ends: the session's own copy of the scenario is what counts
 sed -i 's/num_iterations: 1000000/num_iterations: 20/' "$S/scenario.yaml"
 check "it goes on in the next job" in_job -N4 -c1 -- timeout 60 ncbench run --resume "$S" --allow-drift --progress none

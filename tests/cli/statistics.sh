@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # selftest --full, power in plan: statistics on sessions of the fake runtime, whose truth is known.
 . tests/cli/lib.sh
+. tests/cli/session_lib.sh
 command -v jq >/dev/null || { echo "jq is not installed"; exit 77; }
-R=$T/results
+BLOCKS=all
 
 # fake NAME EFFECT NOISE [line…]: $T/NAME.yaml, two arms of kind fake
 fake() {
@@ -19,20 +20,7 @@ runtimes:
 output: {plots: [], report: []}
 limits: {disk_free: 64KiB}
 END
-    local line key
-    for line in "$@"; do
-        key=${line%%:*}
-        sed -i "/^$key:/d" "$T/$name.yaml"
-        printf '%s\n' "$line" >>"$T/$name.yaml"
-    done
-}
-
-# session RC WHAT NAME [options…]: runs it; $S is its directory
-session() {
-    local rc=$1 what=$2 name=$3
-    shift 3
-    check_rc "$rc" "$what" timeout 60 ncbench run "$T/$name.yaml" --out "$R" --progress none "$@"
-    S=$(tail -n 1 "$OUT")
+    replace "$T/$name.yaml" "$@"
 }
 
 # ---- selftest --full

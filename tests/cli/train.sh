@@ -2,8 +2,7 @@
 # base-train: options, plans that cannot work, the printed lines, the event file, ranks, signals.
 . "$(dirname "$0")/lib.sh"
 export NANOCHAT_BASE_DIR=$T/base OMP_NUM_THREADS=1
-TINY=(--data-source=synthetic --vocab-size=256 --depth=1 --max-seq-len=32 --device-batch-size=1
-    --total-batch-size=128 --eval-every=-1 --sample-every=-1 --save-every=0 --peak-time=0s)
+TINY=("${TINY_TRAINING[@]}" --save-every=0)
 
 # train DIR ARGS…: one rank, events in DIR
 train() {
@@ -157,10 +156,7 @@ signalled() {
     NCBENCH_TRIAL_DIR=$dir nanochat launch --nproc-per-node="$n" --master-port="$PORT" -- base-train "${TINY[@]}" \
         --num-iterations=1000000 --log-every=0 >"$OUT" 2>"$ERR" </dev/null &
     pid=$!
-    for ((i = 0; i < 200; i++)); do
-        grep -qs '"event":"step"' "$dir/events.rank00000.jsonl" && break
-        sleep 0.05
-    done
+    wait_until "$signal with $n ranks: a step" 20 grep -qs '"event":"step"' "$dir/events.rank00000.jsonl"
     kill -s "$signal" "$pid"
     wait "$pid"
     rc=$?
@@ -181,10 +177,7 @@ mkdir -p "$T/eval"
 NCBENCH_TRIAL_DIR=$T/eval nanochat launch --nproc-per-node=2 -- base-train "${TINY[@]}" --num-iterations=1 \
     --eval-every=1 --eval-tokens=1000000000000 >"$OUT" 2>"$ERR" </dev/null &
 pid=$!
-for ((i = 0; i < 200; i++)); do
-    grep -qs '"name":"eval"' "$T/eval/events.rank00000.jsonl" && break
-    sleep 0.05
-done
+wait_until "the evaluation begins" 20 grep -qs '"name":"eval"' "$T/eval/events.rank00000.jsonl"
 kill "$pid"
 wait "$pid"
 equal "TERM in an evaluation: exit 8" "$?" 8
