@@ -50,6 +50,20 @@ char *unit_tmpdir(void)
     return dir;
 }
 
+void unit_write(const char *path, const void *bytes, size_t len)
+{
+    struct error err = ERROR_INIT;
+    CU_ASSERT_EQUAL_FATAL(fs_write_atomic(path, bytes, len, 1, &err), 0);
+    error_release(&err);
+}
+
+char *unit_file(const char *dir, const char *name, const char *text)
+{
+    char *path = mem_printf("%s/%s", dir, name);
+    unit_write(path, text, strlen(text));
+    return path;
+}
+
 int unit_port(void)
 {
     static int held = -1;

@@ -10,6 +10,7 @@
 #define TESTS_UNIT_UNIT_H
 
 #include <CUnit/CUnit.h>
+#include <stddef.h>
 
 struct unit_test {
     const char *name;
@@ -22,6 +23,9 @@ void unit_skip(const char *why);
 const char *unit_fixture(const char *name);
 /* A fresh temporary directory, removed at exit. Owned by the caller (free). */
 char *unit_tmpdir(void);
+/* Write a file, or one of a text in a directory (its path: free); fatal if that fails. */
+void unit_write(const char *path, const void *bytes, size_t len);
+char *unit_file(const char *dir, const char *name, const char *text);
 /* A TCP port that nobody listens at, kept from other programs until the next call or exit: who
  * binds it with SO_REUSEADDR may listen there. */
 int unit_port(void);
