@@ -46,7 +46,7 @@ containers_left() {
         crun) [ ! -d "$S/crun" ] || names=$(find "$S/crun" -mindepth 2 -name 'ncbench-*' -printf '%f\n') ;;
         *) return ;; # nothing but processes
     esac || { echo "cannot list: $names"; return; }
-    grep "^$session[.-]" <<<"$names"
+    grep "^${session}[.-]" <<<"$names"
 }
 
 # shellcheck disable=SC2016  # the dollars are the scenario's
