@@ -49,6 +49,10 @@ struct device_info {
     const char *dtype;  /* format of activations: "float32" */
     int threads;        /* 1 on a GPU */
     char peak_kind[96]; /* what measure_peak gives, or why it gives none */
+    /* Of a GPU; "" on the CPU. */
+    char uuid[48];   /* as NVIDIA's tools write it: "GPU-8-4-4-4-12 hex digits" */
+    char pci[24];    /* "0000:18:00.0" */
+    char driver[64]; /* "CUDA 12.8 (driver), 12.6 (runtime)" */
 };
 
 struct device_memory {

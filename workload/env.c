@@ -11,20 +11,11 @@ static const struct {
     const char *name;
     void (*collect)(json_t *group, const struct env_context *context);
 } collectors[] = {
-    {"rank", env_rank},
-    {"host", env_host},
-    {"cpu", env_cpu},
-    {"threads", env_threads},
-    {"environment", env_variables},
-    {"rlimits", env_rlimits},
-    {"memory", env_memory},
-    {"shm", env_shm},
-    {"cgroup", env_cgroup},
-    {"security", env_security},
-    {"namespaces", env_namespaces},
-    {"mounts", env_mounts},
-    {"topology", env_topology},
-    {"counters", env_counters},
+    {"rank", env_rank},       {"host", env_host},         {"cpu", env_cpu},
+    {"gpu", env_gpu},         {"threads", env_threads},   {"environment", env_variables},
+    {"rlimits", env_rlimits}, {"memory", env_memory},     {"shm", env_shm},
+    {"cgroup", env_cgroup},   {"security", env_security}, {"namespaces", env_namespaces},
+    {"mounts", env_mounts},   {"topology", env_topology}, {"counters", env_counters},
 };
 
 json_t *env_collect(const struct env_context *context)

@@ -12,6 +12,7 @@
  *   host         hostname, kernel_release, clocksource, governor (of the usable PUs)
  *   cpu          usable_pus "0-3", n_usable_pus, cpubind "0-3", membind "0", membind_policy,
  *                bind_policy, bind_requested "0-3", bind_held (read back and the same), bind_note
+ *   gpu          name, uuid, pci (bus id), driver, gemm; the CPU as device has none of them
  *   threads      omp_max_threads, omp_proc_bind, omp_places, blas_name, blas_config, blas_threads
  *   environment  the variables whose names are on the allow-list; secrets read "redacted"
  *   rlimits      memlock_bytes, memlock_hard_bytes, nofile, nofile_hard, stack_bytes, … nproc, …
@@ -35,6 +36,7 @@
 
 struct env_context {
     const struct comm *comm;         /* NULL: not open */
+    struct device *device;           /* NULL: not open */
     const json_t *paths;             /* object: what -> path; NULL: none */
     const struct counters *counters; /* NULL: none asked for */
 };

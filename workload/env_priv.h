@@ -7,6 +7,7 @@
 void env_rank(json_t *group, const struct env_context *context);
 void env_host(json_t *group, const struct env_context *context);
 void env_cpu(json_t *group, const struct env_context *context);
+void env_gpu(json_t *group, const struct env_context *context);
 void env_threads(json_t *group, const struct env_context *context);
 void env_variables(json_t *group, const struct env_context *context);
 void env_rlimits(json_t *group, const struct env_context *context);

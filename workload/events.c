@@ -236,11 +236,12 @@ void events_set_counters(struct events *e, const struct counters *counters)
     e->counters = counters;
 }
 
-int events_env(struct events *e, const struct comm *comm, struct error *err)
+int events_env(struct events *e, const struct comm *comm, struct device *device, struct error *err)
 {
     if (!events_enabled(e))
         return 0;
-    const struct env_context context = {.comm = comm, .paths = e->paths, .counters = e->counters};
+    const struct env_context context = {
+        .comm = comm, .device = device, .paths = e->paths, .counters = e->counters};
     return events_put(e, EVENT_ENV, env_collect(&context), err);
 }
 

@@ -45,7 +45,7 @@ void events_path(struct events *e, const char *what, const char *path);
 /* What is counted, for the env event; borrowed until then. */
 void events_set_counters(struct events *e, const struct counters *counters);
 /* Collects and writes the `env` event: what this rank sees from inside (workload/env.h). */
-int events_env(struct events *e, const struct comm *comm, struct error *err);
+int events_env(struct events *e, const struct comm *comm, struct device *device, struct error *err);
 int events_phase_begin(struct events *e, const char *phase, struct error *err);
 int events_phase_end(struct events *e, const char *phase, struct error *err);
 /* No allocation, no I/O (unless more than a thousand steps pass without a flush). Fields that are

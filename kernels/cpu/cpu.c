@@ -52,6 +52,7 @@ static void cpu_name(char *out, size_t size)
 
 static void cpu_info(struct device *d, struct device_info *out)
 {
+    memset(out, 0, sizeof *out);
     cpu_name(out->name, sizeof out->name);
     gemm_library(out->gemm, sizeof out->gemm);
     snprintf(out->peak_kind, sizeof out->peak_kind, "measured FMA peak of all ranks at once");

@@ -156,6 +156,22 @@ static void cuda_close(struct device *d)
     d->state = nullptr;
 }
 
+static void describe_identity(const struct cuda_state *s, struct device_info *out)
+{
+    const unsigned char *u = (const unsigned char *)s->properties.uuid.bytes;
+    snprintf(out->uuid, sizeof out->uuid,
+             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+             u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+             u[15]);
+    snprintf(out->pci, sizeof out->pci, "%04x:%02x:%02x.0", s->properties.pciDomainID & 0xffff,
+             s->properties.pciBusID & 0xff, s->properties.pciDeviceID & 0xff);
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    snprintf(out->driver, sizeof out->driver, "CUDA %d.%d (driver), %d.%d (runtime)", driver / 1000,
+             driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+}
+
 static void describe(struct device *d, struct device_info *out, const char *dtype)
 {
     struct cuda_state *s = cuda_state_of(d);
@@ -179,6 +195,7 @@ static void describe(struct device *d, struct device_info *out, const char *dtyp
                  "the table of peaks does not know this GPU");
     out->dtype = dtype;
     out->threads = 1;
+    describe_identity(s, out);
 }
 static void info_bf16(struct device *d, struct device_info *out)
 {
