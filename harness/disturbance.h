@@ -6,8 +6,11 @@
  *                Outside is what is neither of the trial's processes (collected by the harness, so
  *                that the runtime's helpers count with the trial) nor the harness itself.
  *   steal        the hypervisor took more than disturbance.steal of the machine's CPU time, and
- * more than three times the median over the session's trials so far clock step   the wall clock
- * moved by more than 0.1 s and 0.1 % against the monotonic one
+ *                more than three times the median over the session's trials so far
+ *   clock step   the wall clock moved by more than 0.1 s and 0.1 % against the monotonic one
+ *   GPUs         of those that the ranks use: the hardware held clocks back (heat, a power brake)
+ *                in a sample, or a process that is not the trial's computes there before or after
+ *                it. A power cap is every busy GPU's and is only recorded
  *
  * Contention among the trial's own ranks is none of these. A disturbed trial keeps its numbers; its
  * block is left out of the analysis and repeated (harness/blocks.h, session_run.c).

@@ -9,6 +9,7 @@
 #include "common/pus.h"
 #include "common/spawn.h"
 #include "common/topo.h"
+#include "harness/collectors/nvml_api.h"
 #include "runtimes/host.h"
 
 #include <errno.h>
@@ -254,6 +255,29 @@ static void check_counters(struct doctor *d)
     counters_close(c);
 }
 
+static void check_gpus(struct doctor *d)
+{
+    struct nvml_api api;
+    auto_free char *why = NULL;
+    char driver[96] = "?", name[96] = "?";
+    nvml_device_t device;
+    unsigned n = 0;
+    if (!nvml_open(&api, &why)) {
+        ok(d, "GPUs", steal(&why));
+        return;
+    }
+    if (api.driver(driver, sizeof driver) || api.count(&n))
+        n = 0;
+    if (n && (api.by_index(0, &device) || api.name(device, name, sizeof name)))
+        warn(d, "GPUs", mem_printf("driver %s, but GPU 0 of %u does not answer", driver, n),
+             "nvidia-smi -q; has it fallen off the bus?");
+    else if (n)
+        ok(d, "GPUs", mem_printf("%u x %s, driver %s", n, name, driver));
+    else
+        ok(d, "GPUs", mem_printf("none, driver %s", driver));
+    nvml_close(&api);
+}
+
 static void check_gnuplot(struct doctor *d)
 {
     auto_free char *path = spawn_find_program("gnuplot");
@@ -312,6 +336,7 @@ void doctor_machine(struct doctor *d)
            mem_strdup("no CAP_SYS_RESOURCE: a container cannot have more than the hard limits"));
     check_shm(d);
     check_counters(d);
+    check_gpus(d);
     check_gnuplot(d);
     check_hwloc(d);
     check_nested(d);

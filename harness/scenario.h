@@ -98,6 +98,11 @@ struct scenario {
         bool topology;
         struct strv counters; /* names of events */
         bool require_counters;
+        struct {
+            bool asked; /* by the scenario; a workload on GPUs is sampled anyway */
+            bool required;
+            double interval_s;
+        } gpu;
     } measure;
     struct { /* when a trial counts as disturbed; ratios */
         double foreign_cpu, steal, max_repeated;

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/protocol.h"
 #include "common/pus.h"
+#include "harness/collectors/nvml_api.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -224,6 +225,30 @@ static void check_counters(const struct scenario *s, struct problems *problems)
     counters_close(c);
 }
 
+#define LEAST_GPU_INTERVAL_S 0.05
+
+static void check_gpu(const struct scenario *s, struct problems *problems)
+{
+    struct nvml_api api;
+    auto_free char *why = NULL;
+    if (s->measure.gpu.interval_s < LEAST_GPU_INTERVAL_S)
+        add_problem(problems, NCBENCH_EXIT_SCENARIO,
+                    "measure.gpu.interval is %g ms: at least %g ms, for asking takes time from the "
+                    "ranks",
+                    s->measure.gpu.interval_s * 1e3, LEAST_GPU_INTERVAL_S * 1e3);
+    if (!s->measure.gpu.required)
+        return;
+    if (s->cells[0].is_slurm) {
+        add_problem(problems, NCBENCH_EXIT_SCENARIO,
+                    "measure.gpu.required: trials are steps of Slurm, and the GPUs of their nodes "
+                    "cannot be asked from here");
+        return;
+    }
+    if (!nvml_open(&api, &why))
+        add_problem(problems, NCBENCH_EXIT_ENVIRONMENT, "measure.gpu is required: %s", why);
+    nvml_close(&api);
+}
+
 static int report(struct problems *p, struct error *err)
 {
     if (p->code) {
@@ -255,6 +280,7 @@ int scenario_check(const struct scenario *s, bool portable, struct strv *warning
     check_paths(s, &problems);
     check_tokenizers(s, &problems);
     check_counters(s, &problems);
+    check_gpu(s, &problems);
     check_specs(s, warnings, &problems);
     return report(&problems, err);
 }

@@ -373,6 +373,10 @@ static void fill_limits(const json_t *doc, struct scenario *s)
     json_read_bool(doc, "measure.topology", &s->measure.topology);
     json_read_bool(doc, "measure.require_counters", &s->measure.require_counters);
     push_strings(json_at(doc, "measure.counters"), &s->measure.counters);
+    s->measure.gpu.asked = json_at(doc, "measure.gpu") != NULL;
+    s->measure.gpu.interval_s = 1;
+    json_read_f64(doc, "measure.gpu.interval_s", &s->measure.gpu.interval_s);
+    json_read_bool(doc, "measure.gpu.required", &s->measure.gpu.required);
     s->output.dir = text_at(doc, "output.dir");
     push_strings(json_at(doc, "output.plots"), &s->output.plots);
     push_strings(json_at(doc, "output.report"), &s->output.report);

@@ -192,6 +192,9 @@ const struct schema_key schema_keys[] = {
     KEY("measure.counters", LIST, 0, "[rusage::VOLUNTARY-SWITCHES, rusage::INVOLUNTARY-SWITCHES, rusage::MINOR-FAULTS]", "Events that each rank counts in its steps; []: none. `ncbench doctor` tells what this machine can count."),
     KEY("measure.counters[]", STRING, SCHEMA_NON_EMPTY, NULL, "A name: of PAPI (PAPI_TOT_INS), perf::… (CONTEXT-SWITCHES, PAGE-FAULTS, TASK-CLOCK …), rusage::… or sched::RUN-DELAY-NS."),
     KEY("measure.require_counters", BOOL, 0, "false", "Refuse to run where one of them cannot be had (exit 4); a trial without it is invalid."),
+    KEY("measure.gpu", MAP, SCHEMA_OPTIONAL, NULL, "Power, clocks, temperature, memory errors of the node's GPUs, by NVML; on without being asked for where the workload runs on one."),
+    KEY("measure.gpu.interval", DURATION, SCHEMA_POSITIVE, "1s", "Time between samples, at least 50ms."),
+    KEY("measure.gpu.required", BOOL, 0, "false", "Refuse to run where NVML does not answer (exit 4); a trial during which it fails is invalid."),
 
     KEY("compare", MAP, 0, NULL, "What is compared."),
     KEY("compare.primary", STRING, SCHEMA_NON_EMPTY, NULL, "The metric that decides; step_time_s, or wall_s without events."),

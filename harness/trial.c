@@ -168,6 +168,11 @@ void trial_mend_collected(const struct trial_facts *f, json_t *collected)
         return;
     json_object_del(collected, "rusage");
     json_put_null(collected, "rusage", why);
+    if (trial_is_step(f)) { /* a daemon's ranks are on this node's GPUs */
+        json_object_del(collected, "gpu_telemetry");
+        json_object_del(collected, "gpu_telemetry_why");
+        json_put_null(collected, "gpu_telemetry", why);
+    }
     json_t *node = json_array_get(json_object_get(collected, "host"), 0);
     if (!node)
         return;
@@ -184,8 +189,10 @@ static int run_real(struct trial_facts *f, struct error *err)
     f->dir = mem_printf("%s/trials/%s", f->context->session_dir, f->id);
     if (trial_launch_prepare(f, err))
         return -err->code;
+    /* Before the clock starts: opening NVML takes its time. */
+    collectors_start(&collectors,
+                     &(struct collector_context){.gpu_interval_s = trial_gpu_interval_s(f)});
     f->origin_s = clock_mono_s();
-    collectors_start(&collectors);
     if (create_all(f) && start_all(f))
         trial_wait(f, &collectors);
     bool gone = trial_end_all(f, &left);

@@ -131,6 +131,8 @@ int trial_launch_prepare(struct trial_facts *f, struct error *err);
 void trial_environment(const struct trial_facts *f, struct strv *env);
 /* Does the workload name a GPU as its device? */
 bool trial_asks_for_cuda(const struct trial_facts *f);
+/* Between samples of the node's GPUs; 0: none are wanted. */
+double trial_gpu_interval_s(const struct trial_facts *f);
 /* Until all processes have ended, or a limit or a signal says so (f->end). */
 void trial_wait(struct trial_facts *f, struct collectors *collectors);
 /* Nothing survives. False: something does; it is named in left. */

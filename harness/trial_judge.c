@@ -264,6 +264,21 @@ static void check_counters(struct trial_facts *f)
         }
 }
 
+/* A telemetry that ended early is a note, unless the scenario needs all of it. */
+static void check_gpu(struct trial_facts *f)
+{
+    const char *status = json_read_str(f->collected, "gpu_telemetry.status");
+    const char *why = json_read_str(f->collected, "gpu_telemetry.reason");
+    const bool required = f->context->scenario->measure.gpu.required;
+    double lost_s = 0;
+    if (!status || !strcmp(status, "ok"))
+        return;
+    if (json_read_f64(f->collected, "gpu_telemetry.lost_s", &lost_s))
+        strv_pushf(&f->flags, "gpu_telemetry_incomplete: lost after %.3g s: %s", lost_s, why);
+    if (required)
+        because(f, OUTCOME_INVALID, "GPU telemetry is required and was %s: %s", status, why);
+}
+
 /* ---- the whole ---------------------------------------------------------------------------------
  */
 static void judge_with_hello(struct trial_facts *f)
@@ -366,6 +381,8 @@ void trial_judge(struct trial_facts *f)
         judge_with_hello(f);
     else
         judge_without_hello(f);
+    if (f->outcome == OUTCOME_OK)
+        check_gpu(f);
     if (f->strays.len)
         strv_pushf(&f->flags, "strays_killed: %s", f->strays.data);
     if (f->outcome != OUTCOME_OK)

@@ -38,6 +38,12 @@ bool trial_asks_for_cuda(const struct trial_facts *f)
     return strv_contains(&f->cell->argv, "--device-type=cuda");
 }
 
+double trial_gpu_interval_s(const struct trial_facts *f)
+{
+    const struct scenario *s = f->context->scenario;
+    return s->measure.gpu.asked || trial_asks_for_cuda(f) ? s->measure.gpu.interval_s : 0;
+}
+
 void trial_environment(const struct trial_facts *f, struct strv *env)
 {
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)

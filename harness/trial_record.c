@@ -220,10 +220,6 @@ static void put_ranks(const struct trial_facts *f, json_t *r)
         json_put(r, "config", fields_of(f->events.items[0].config));
     else
         json_put_null(r, "config", "the workload wrote no config event");
-    const char *device = device_of(f);
-    json_put_null(r, "gpu",
-                  device && !strcmp(device, "cpu") ? "a workload on the CPU"
-                                                   : "ncbench does not sample GPUs");
     if (f->topology)
         json_put(r, "topology", json_incref(f->topology));
     else

@@ -5,6 +5,7 @@ UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRC))
 UNIT_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)))
 PAYLOAD := $(BUILD)/payload
+FAKE_NVML := $(BUILD)/libnvml-fake.so
 
 $(BUILD)/tests/%.o: CFLAGS += $(OPENMP_CFLAGS)
 
@@ -20,7 +21,13 @@ $(PAYLOAD): $(wildcard tests/payload/*.c)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -static -o $@ $^
 
-test-programs: programs $(UNIT_BIN) $(if $(wildcard tests/payload/*.c),$(PAYLOAD))
+# Stands for NVIDIA's management library where there is no GPU.
+$(FAKE_NVML): tests/nvml/fake_nvml.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC -o $@ $^
+
+test-programs: programs $(UNIT_BIN) $(if $(wildcard tests/payload/*.c),$(PAYLOAD)) $(FAKE_NVML)
 
 test:
 	@tools/install-deps test

@@ -122,8 +122,9 @@ static void watch_process(struct cgroup *g, const char *pid, bool own)
     }
 }
 
-static void *start(void)
+static void *start(const struct collector_context *context)
 {
+    (void)context;
     struct cgroup *g = mem_zalloc(1, sizeof *g);
     watch_process(g, "self", false);
     g->vmstat_before = g->vmstat_after = read_word("/proc/vmstat", "oom_kill");

@@ -10,9 +10,15 @@
 #include "common/json.h"
 #include "harness/reaper.h"
 
+/* What a collector may need to know of the trial. */
+struct collector_context {
+    double gpu_interval_s; /* between samples of the GPUs; 0: none are wanted */
+};
+
 struct collector_ops {
     const char *name;
-    void *(*start)(void); /* just before the first process is started */
+    /* just before the first process is started */
+    void *(*start)(const struct collector_context *context);
     /* now and then while the trial runs; processes: those of the trial */
     void (*tick)(void *state, const struct processes *processes);
     void (*stop)(void *state);               /* all are gone */
@@ -23,12 +29,14 @@ struct collector_ops {
 extern const struct collector_ops collector_host;   /* host[]: load, steal, PSI, CPU of others */
 extern const struct collector_ops collector_rusage; /* rusage: of all processes of the trial */
 extern const struct collector_ops collector_cgroup; /* cgroup: OOM kills, throttling */
+extern const struct collector_ops collector_nvml;   /* gpu_telemetry */
 
 #define COLLECTORS_MAX 8
 struct collectors {
     void *states[COLLECTORS_MAX];
+    double tick_s; /* longest time between two ticks */
 };
-void collectors_start(struct collectors *c);
+void collectors_start(struct collectors *c, const struct collector_context *context);
 void collectors_tick(struct collectors *c, const struct processes *processes);
 void collectors_stop(struct collectors *c);
 /* Into a fresh object. */

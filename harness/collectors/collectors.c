@@ -1,15 +1,19 @@
 #include "harness/collectors/collector.h"
 
 static const struct collector_ops *const table[] = {&collector_host, &collector_rusage,
-                                                    &collector_cgroup};
+                                                    &collector_cgroup, &collector_nvml};
 #define COUNT (sizeof table / sizeof *table)
 _Static_assert(COUNT <= COLLECTORS_MAX, "raise COLLECTORS_MAX");
 
-void collectors_start(struct collectors *c)
+/* Of a container's cgroup before it is gone. */
+#define TICK_S 0.5
+
+void collectors_start(struct collectors *c, const struct collector_context *context)
 {
-    *c = (struct collectors){{0}};
+    const double gpu = context->gpu_interval_s;
+    *c = (struct collectors){.tick_s = gpu > 0 && gpu < TICK_S ? gpu : TICK_S};
     for (size_t i = 0; i < COUNT; i++)
-        c->states[i] = table[i]->start();
+        c->states[i] = table[i]->start(context);
 }
 
 void collectors_tick(struct collectors *c, const struct processes *processes)
@@ -38,5 +42,5 @@ void collectors_free(struct collectors *c)
     for (size_t i = 0; i < COUNT; i++)
         if (c->states[i])
             table[i]->free(c->states[i]);
-    *c = (struct collectors){{0}};
+    *c = (struct collectors){0};
 }

@@ -103,8 +103,9 @@ static struct sample take(void)
     return s;
 }
 
-static void *start(void)
+static void *start(const struct collector_context *context)
 {
+    (void)context;
     struct host *h = mem_zalloc(1, sizeof *h);
     h->before = h->after = take();
     return h;

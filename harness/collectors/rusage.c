@@ -9,8 +9,9 @@ struct usage {
     struct rusage before, after;
 };
 
-static void *start(void)
+static void *start(const struct collector_context *context)
 {
+    (void)context;
     struct usage *u = mem_zalloc(1, sizeof *u);
     getrusage(RUSAGE_CHILDREN, &u->before);
     u->after = u->before;

@@ -160,6 +160,47 @@ static void children_of_a_daemon(void)
     }
 }
 
+/* `gpus` as gpu_telemetry.devices; `mine`: the uuid that a rank tells, or NULL. */
+static enum outcome judge_gpus(const char *gpus, const char *mine, char reason[200])
+{
+    struct records none = {0};
+    struct scenario scenario = {.disturbance = {.05, .005, .25}};
+    json_t *r = record_of(&quiet, "ok"), *env = json_array();
+    json_t *devices = json_loads(gpus, 0, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(devices);
+    json_put(r, "gpu_telemetry", json_pack("{s:o}", "devices", devices));
+    json_array_append_new(env, mine ? json_pack("{s:{s:s}}", "gpu", "uuid", mine) : json_object());
+    json_put(r, "env", env);
+    unsetenv(ENV_WATCH);
+    disturbance_judge(&scenario, &none, r);
+    enum outcome out = outcome_from_name(json_read_str(r, "outcome"));
+    const char *why = json_string_value(json_array_get(json_at(r, "reasons"), 0));
+    snprintf(reason, 200, "%s", why ? why : "");
+    json_decref(r);
+    return out;
+}
+
+static void gpus(void)
+{
+    char why[200];
+    static const char hot[] =
+        "[{\"uuid\": \"GPU-a\", \"held_back\": {\"power_cap\": 1, \"hw_thermal\": "
+        "0.25}, \"foreign\": []}]";
+    static const char capped[] = "[{\"uuid\": \"GPU-a\", \"held_back\": {\"power_cap\": 1, "
+                                 "\"idle\": 0.5}, \"foreign\": []}]";
+    static const char shared[] = "[{\"uuid\": \"GPU-a\", \"held_back\": null, \"foreign\": []}, "
+                                 "{\"uuid\": \"GPU-b\", \"held_back\": {}, \"foreign\": [4711]}]";
+    CU_ASSERT_EQUAL(judge_gpus(capped, "GPU-a", why), OUTCOME_OK); /* every busy GPU's */
+    CU_ASSERT_EQUAL(judge_gpus(hot, "GPU-a", why), OUTCOME_DISTURBED);
+    CU_ASSERT_STR(why, "clocks of GPU GPU-a were held back (hw_thermal) in 25 % of the samples");
+    CU_ASSERT_EQUAL(judge_gpus(hot, "GPU-b", why), OUTCOME_OK); /* a neighbour's heat */
+    CU_ASSERT_EQUAL(judge_gpus(shared, "GPU-a", why), OUTCOME_OK);
+    CU_ASSERT_EQUAL(judge_gpus(shared, "GPU-b", why), OUTCOME_DISTURBED);
+    CU_ASSERT_STR(why, "process 4711, not of the trial, computes on GPU GPU-b");
+    /* no rank tells: any GPU of the node may be the trial's */
+    CU_ASSERT_EQUAL(judge_gpus(shared, NULL, why), OUTCOME_DISTURBED);
+}
+
 UNIT_MAIN({"ranks that are children of a daemon", children_of_a_daemon},
           {"foreign CPU", foreign_cpu}, {"own contention", own_contention}, {"steal", steal},
-          {"clock step", clock_step}, {"only what is ok", only_what_is_ok})
+          {"clock step", clock_step}, {"only what is ok", only_what_is_ok}, {"GPUs", gpus})

@@ -478,7 +478,7 @@ static void warns_below_six_blocks(void)
     scenario_release(&s);
     /* there is no key that nothing acts on */
     expect_bad(EXEC "measure: {comm: {timing: events}}\n", "measure.comm: unknown key");
-    expect_bad(EXEC "measure: {gpu: {interval: 1s}}\n", "measure.gpu: unknown key");
+    expect_bad(EXEC "measure: {gpu: {period: 1s}}\n", "measure.gpu.period: unknown key");
     expect_bad(EXEC "sampling: {looks: [6, 6]}\n", "not above the look before it");
     expect_bad(EXEC "sampling: {looks: [1]}\n", "from 2 to");
     expect_bad(EXEC "sampling: {looks: [6, 7, 8, 9, 10, 11]}\n", "expected at most 5");
