@@ -39,13 +39,15 @@ check: test-programs
 
 # Measurements, not tests: they print, and fail only when they cannot run.
 BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
-$(BENCH_BIN): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(WORKLOAD_LIBS)
+$(BENCH_BIN): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o \
+		$(foreach c,harness runtimes workload kernels common,$(BUILD)/lib$(c).a)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WORKLOAD_LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WORKLOAD_LDLIBS) $(HARNESS_LDLIBS)
 
 bench: $(BENCH_BIN)
 	$(BUILD)/bench/step
+	$(BUILD)/bench/collectors
 
 # Without the CUDA library: it needs a device to run, and a shared library cannot be linked with -z defs under ASan.
 asan:
@@ -62,4 +64,4 @@ test-slurm:
 ## make check         the same without installing; TESTS="unit/num cli/launch" runs only those
 ## make test-slurm    install Slurm, run trials on several virtual nodes of a private one (root)
 ## make asan          the tests under AddressSanitizer and UBSan
-## make bench         a whole training step against the SGEMM rate of the linked BLAS
+## make bench         a training step against the SGEMM rate of the linked BLAS; what the collectors cost
