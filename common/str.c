@@ -47,11 +47,14 @@ void str_vappendf(struct str *s, const char *fmt, va_list ap)
 {
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    const size_t room = s->cap ? s->cap - s->len : 0; /* with the NUL */
+    int n = vsnprintf(room ? s->data + s->len : NULL, room, fmt, ap);
     if (n < 0)
         BUG("bad format \"%s\"", fmt);
-    str_reserve(s, (size_t)n);
-    vsnprintf(s->data + s->len, (size_t)n + 1, fmt, again);
+    if ((size_t)n >= room) {
+        str_reserve(s, (size_t)n);
+        vsnprintf(s->data + s->len, (size_t)n + 1, fmt, again);
+    }
     va_end(again);
     s->len += (size_t)n;
 }
