@@ -2,11 +2,11 @@
  *
  *     collectors [--depth=2] [--vocab=4096] [--seq=256] [--batch=2] [--threads=1] [--pairs=200]
  *
- * In the rank: steps with everything that a trial records of them (event `step`, counters read
- * before and after, their event, one `comm` event for each of 16 collectives, the flush) and steps
- * without, in pairs whose order is drawn by ABBA; time passed from the start of one step to the
- * start of the next. The paired ratio with its 95 % interval, and beside it the time of the
- * collectors' own calls, which noise of the machine does not hide.
+ * In the rank: steps with everything that a trial records of them and steps without, in pairs
+ * ordered ABBA. Of the time of a step as trials record it, the paired ratio with its 95 % interval,
+ * and the time of the collectors' calls in it (16 `comm` records, as of 16 collectives), which
+ * noise of the machine does not hide. Apart from it, what they do between steps: counters before
+ * and after, formatting and writing the events. That is in a trial's wall time, not in its steps'.
  *
  * Outside: what the harness's collectors (host, rusage, cgroup) take at start and stop of a trial
  * and at each tick, twice a second, of the time of one PU. */
@@ -41,7 +41,7 @@ struct bench {
     struct events *events;
     struct counters *counters;
     int64_t *counts, step;
-    double *watched_s, *alone_s, *calls_s; /* of each pair */
+    double *watched_s, *alone_s, *calls_s, *between_s; /* of each pair */
 };
 
 /* As many as a scenario counts unless told otherwise. */
@@ -72,7 +72,24 @@ static int prepare(struct bench *x, const char *dir, char **argv, struct error *
     return 0;
 }
 
-static int train_step(struct bench *x, struct step_record *r, struct error *err)
+/* What the observer of the collectives does within a step. */
+static double record_collectives(struct bench *x, int64_t step)
+{
+    double start_s = clock_mono_s();
+    for (int i = 0; i < COLLECTIVES; i++) {
+        const struct comm_record c = {.step = step,
+                                      .seq = i,
+                                      .op = "reduce_scatter",
+                                      .bytes = 1 << 20,
+                                      .time_us = 123.456 + i,
+                                      .lost_rank = -1};
+        events_comm(x->events, &c);
+    }
+    return clock_mono_s() - start_s;
+}
+
+/* calls_s: of the collectors within the step; NULL: they are off. */
+static int train_step(struct bench *x, struct step_record *r, double *calls_s, struct error *err)
 {
     double loss, norm, comm_s;
     r->t_start_s = clock_mono_s();
@@ -81,6 +98,8 @@ static int train_step(struct bench *x, struct step_record *r, struct error *err)
         model_backward(x->model, err) ||
         optimizer_step(x->optimizer, 1.0, 0.95, &norm, &comm_s, err))
         return -err->code;
+    if (calls_s)
+        *calls_s = record_collectives(x, x->step);
     r->t_end_s = clock_mono_s();
     r->loss = loss;
     r->grad_norm = norm;
@@ -100,36 +119,29 @@ static int tell(struct bench *x, const struct step_record *r, struct error *err)
     return events_put(x->events, EVENT_COUNTERS, fields, err) || events_flush(x->events, err);
 }
 
-static int watched_step(struct bench *x, double *passed_s, double *calls_s, struct error *err)
+static int watched_step(struct bench *x, int64_t slot, struct error *err)
 {
     struct step_record r = {0};
     double t0 = clock_mono_s();
     counters_begin(x->counters);
     double t1 = clock_mono_s();
-    if (train_step(x, &r, err))
+    if (train_step(x, &r, &x->calls_s[slot], err))
         return -err->code;
     double t2 = clock_mono_s();
     counters_end(x->counters, x->counts);
-    for (int i = 0; i < COLLECTIVES; i++) {
-        const struct comm_record c = {
-            .step = r.step, .seq = i, .op = "reduce_scatter", .bytes = 1 << 20, .lost_rank = -1};
-        events_comm(x->events, &c);
-    }
     events_step(x->events, &r);
     if (tell(x, &r, err))
         return -err->code;
-    double t3 = clock_mono_s();
-    *passed_s = t3 - t0;
-    *calls_s = (t1 - t0) + (t3 - t2);
+    x->between_s[slot] = (t1 - t0) + (clock_mono_s() - t2);
+    x->watched_s[slot] = r.t_end_s - r.t_start_s;
     return 0;
 }
 
-static int alone_step(struct bench *x, double *passed_s, struct error *err)
+static int alone_step(struct bench *x, int64_t slot, struct error *err)
 {
     struct step_record r = {0};
-    double t0 = clock_mono_s();
-    int rc = train_step(x, &r, err);
-    *passed_s = clock_mono_s() - t0;
+    int rc = train_step(x, &r, NULL, err);
+    x->alone_s[slot] = r.t_end_s - r.t_start_s;
     return rc;
 }
 
@@ -138,9 +150,8 @@ static int run_pairs(struct bench *x, struct error *err)
     for (int64_t i = -WARM_UP; i < x->pairs; i++) {
         const int64_t slot = i < 0 ? 0 : i;
         const bool alone_first = i & 1;
-        if ((alone_first && alone_step(x, &x->alone_s[slot], err)) ||
-            watched_step(x, &x->watched_s[slot], &x->calls_s[slot], err) ||
-            (!alone_first && alone_step(x, &x->alone_s[slot], err)))
+        if ((alone_first && alone_step(x, slot, err)) || watched_step(x, slot, err) ||
+            (!alone_first && alone_step(x, slot, err)))
             return -err->code;
     }
     return 0;
@@ -151,11 +162,14 @@ static void report_rank(const struct bench *x)
     const size_t n = (size_t)x->pairs;
     struct paired p = stats_paired(x->alone_s, x->watched_s, n, .025);
     const double step_s = stats_median(x->alone_s, n), calls_s = stats_median(x->calls_s, n);
-    printf("in the rank: step %.2f ms without, watched/without %.5f, 95 %% interval %.5f to %.5f, "
+    const double between_s = stats_median(x->between_s, n);
+    printf("in a step: %.2f ms without collectors; with/without %.5f, 95 %% interval %.5f to %.5f, "
            "%zu pairs\n",
            step_s * 1e3, p.ratio, p.ci.lo, p.ci.hi, n);
-    printf("in the rank: the collectors' own calls take %.1f us a step, %.4f %% of it\n",
-           calls_s * 1e6, calls_s / step_s * 100);
+    printf("in a step: the collectors' calls take %.2f us, %.5f %% of it\n", calls_s * 1e6,
+           calls_s / step_s * 100);
+    printf("between steps: %.1f us, %.4f %% of a step\n", between_s * 1e6,
+           between_s / step_s * 100);
 }
 
 static double per_call_s(double since_s, int n)
@@ -209,6 +223,7 @@ static void finish(struct bench *x, const char *dir)
     free(x->watched_s);
     free(x->alone_s);
     free(x->calls_s);
+    free(x->between_s);
 }
 
 int main(int argc, char **argv)
@@ -230,6 +245,7 @@ int main(int argc, char **argv)
     x.watched_s = mem_zalloc((size_t)x.pairs, sizeof *x.watched_s);
     x.alone_s = mem_zalloc((size_t)x.pairs, sizeof *x.alone_s);
     x.calls_s = mem_zalloc((size_t)x.pairs, sizeof *x.calls_s);
+    x.between_s = mem_zalloc((size_t)x.pairs, sizeof *x.between_s);
     if (!prepare(&x, dir, argv, &err) && !run_pairs(&x, &err)) {
         report_rank(&x);
         report_harness();
