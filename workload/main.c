@@ -16,6 +16,9 @@ static const struct verb verbs[] = {
      "paragraph. Invalid UTF-8 is kept and counted."},
     {"tok-eval", cmd_tok_eval, tok_eval_options, "", "measure how well a tokenizer compresses",
      NULL},
+    {"tok-pack", cmd_tok_pack, tok_pack_options, "", "write text as token files",
+     "Tokenises --data once and writes the very streams that training on the text would read:\n"
+     "`base-train --data-source=packed --data=DIR` then needs no tokenising in its time."},
     {"base-train", cmd_base_train, train_option_specs, "", "train a base model",
      "Flags and defaults are those of nanochat's base_train, with '-' or '_'. One process is one\n"
      "rank: `nanochat launch --nproc-per-node=N -- base-train ...` starts several. A step takes\n"

@@ -12,6 +12,8 @@ extern const struct option_spec tok_train_options[];
 
 int cmd_tok_eval(int argc, char **argv);
 extern const struct option_spec tok_eval_options[];
+int cmd_tok_pack(int argc, char **argv);
+extern const struct option_spec tok_pack_options[];
 extern const struct option_spec train_option_specs[]; /* base-train's */
 int cmd_base_train(int argc, char **argv);
 extern const struct option_spec base_loss_option_specs[];

@@ -100,6 +100,31 @@ check_rc 5 "no validation document" nanochat tok-eval --data "$T/small.txt"
 check_rc 5 "an absent tokenizer" nanochat tok-eval --tokenizer "$T/absent"
 match "hints at tok-train" 'hint: train a tokenizer' "$ERR"
 
+# ---- token files ---------------------------------------------------------------------------------
+tokenizer=$T/base/tokenizer
+check "tok-pack" nanochat tok-pack --data "$T/text.txt" --out "$T/packed" --file-tokens=5000
+match "tells what it wrote" '^validation: [0-9]+ documents, [0-9]+ tokens$' "$OUT"
+files=$(find "$T/packed" -name 'train_*.tokens' | wc -l)
+equal "as many training files as are needed" "$files" \
+    "$(awk '/^train:/ { print int(($4 + 4999) / 5000) }' "$OUT")"
+equal "the validation file is the last by name" "$(find "$T/packed" -type f -printf '%f\n' | sort | tail -n 1)" validation.tokens
+losses() { # of a run on such data, and its validation loss
+    nanochat base-train --depth=1 --max-seq-len=32 --vocab-size="$1" --device-batch-size=2 --total-batch-size=64 \
+        --num-iterations=12 --eval-every=12 --eval-tokens=640 --sample-every=-1 --save-every=0 --peak-time=0s "${@:2}" 2>"$ERR" |
+        grep -oE 'loss: [0-9.]+|[Vv]alidation.*: [0-9.]+'
+}
+vocab=$(nanochat tok-eval | sed -n 's/^vocab_size: //p')
+losses "$vocab" --data-source=text --data="$T/text.txt" --tokenizer="$tokenizer" >"$T/by-text"
+losses "$vocab" --data-source=packed --data="$T/packed" --tokenizer="$tokenizer" >"$T/by-tokens"
+equal "twelve steps, evaluations before, after and in sum" "$(wc -l <"$T/by-text")" 15
+check "training on them is training on the text" cmp "$T/by-text" "$T/by-tokens"
+check_rc 10 "what exists is not overwritten" nanochat tok-pack --data "$T/text.txt" --out "$T/packed"
+match "is named" "packed exists already" "$ERR"
+check_rc 5 "a text without validation documents" nanochat tok-pack --data "$T/small.txt" --out "$T/no-val"
+equal "leaves nothing" "$(find "$T" -maxdepth 1 -name 'no-val*')" ""
+check_rc 2 "no output named" nanochat tok-pack --data "$T/text.txt"
+check_rc 5 "no such text" nanochat tok-pack --data "$T/absent.txt" --out "$T/no-val"
+
 # ---- files that do not fit -----------------------------------------------------------------------
 edit() { sed "$1" "$T/gz/tokenizer.json" >"$T/edited.json"; }
 edit 's/gpt4-digits2/gpt4-digits3/'
