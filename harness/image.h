@@ -76,7 +76,8 @@ int image_root_replace(const char *nanochat, const char *dir, struct image_root 
                        struct error *err);
 
 /* Write the OCI archive `path` of a root; name becomes its reference. digest: "sha256:…" of the
- * manifest, owned by the caller. work: a directory for intermediate files. */
+ * manifest, owned by the caller. work: a directory for intermediate files. The architecture is that
+ * of nanochat's ELF header; 4: one that has no name here. */
 int image_oci_write(const struct image_root *root, const char *name, const char *work,
                     const char *path, char **digest, struct error *err);
 /* The same image as a layout directory, which must be absent or an earlier layout (4: it is not).

@@ -119,6 +119,17 @@ match "and says so" "not a 64-bit ELF program" "$ERR"
 absent "and leaves nothing" "$T/x"
 check "a static program needs no library" ncbench image build --dir "$T/s" --nanochat "$BUILD/payload"
 match "and gets none" "contents   0 libraries" "$OUT"
+# The architecture is the program's, not that of the machine that packs it: byte 18 of an ELF header.
+for machine in '\x3e amd64' '\xb7 arm64' '\xf3 riscv64'; do
+    arch=${machine#* }
+    cp "$BUILD/payload" "$T/$arch"
+    printf '%b' "${machine% *}" | dd of="$T/$arch" bs=1 seek=18 conv=notrunc status=none
+    check "an image of a program for $arch" ncbench image build --nanochat "$T/$arch" --layout "$T/oci-$arch"
+    equal "says so" "$(cat "$T/oci-$arch"/blobs/sha256/* | grep -ao '"architecture": *"[a-z0-9]*"' | tr -d " ")" "\"architecture\":\"$arch\""
+done
+cp "$BUILD/payload" "$T/odd"
+printf '\x01' | dd of="$T/odd" bs=1 seek=18 conv=notrunc status=none
+check_rc 4 "an architecture without a name is refused" ncbench image build --nanochat "$T/odd" --layout "$T/oci-odd"
 check_rc 2 "unknown sub-verb" ncbench image make
 check_rc 2 "no sub-verb" ncbench image
 check_rc 2 "rm without a name" ncbench image rm
