@@ -81,13 +81,13 @@ fi
 
 # ---- hostile files: refused (or read) in a second, with a small stack and little memory ----------
 bounded() {
-    local want=$1 what=$2
+    local want=$1 what=$2 seconds=${TEST_EMULATOR:+60}
     shift 2
     (
         ulimit -s 128
-        # address space, which sanitizers need for their shadow
-        [ "${CONFIG:-release}" != release ] || ulimit -v 262144
-        timeout 5 ncbench check --portable "$@" >"$OUT" 2>"$ERR"
+        # address space, which sanitizers need for their shadow and an emulator for itself
+        [ "${CONFIG:-release}${TEST_EMULATOR:-}" != release ] || ulimit -v 262144
+        timeout "${seconds:-5}" ncbench check --portable "$@" >"$OUT" 2>"$ERR"
     )
     local rc=$?
     if [ "$rc" -eq "$want" ]; then ok "$what"; else

@@ -18,10 +18,10 @@ trial() { # a fresh trial directory
 left_over() {
     grep -lsazF "NCBENCH_TRIAL_ID=$NCBENCH_TRIAL_ID" /proc/[0-9]*/environ | tr -dc '0-9\n' |
         grep -vxF "$$" | while read -r pid; do [ -d "/proc/$pid" ] && cat "/proc/$pid/comm" 2>/dev/null; done |
-        grep -cE '^nanochat$'
+        grep -cxF "${TEST_EMULATOR:-nanochat}"
 }
 # Wait until a rank has finished a step.
-wait_for_step() { wait_until "rank $1 makes step $2" 30 grep -qs "\"step\":$2," "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl"; }
+wait_for_step() { wait_until "rank $1 makes step $2" 120 grep -qs "\"step\":$2," "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl"; }
 pid_of_rank() { sed -n '1s/.*"pid": *\([0-9]*\).*/\1/p' "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl"; }
 done_of_rank() { tail -n 1 "$NCBENCH_TRIAL_DIR/events.rank0000$1.jsonl"; }
 

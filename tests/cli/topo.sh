@@ -172,6 +172,10 @@ for f in a b; do
 done
 
 # ---- in a session ----------------------------------------------------------------------------------
+if [ -n "${TEST_NO_SESSION:-}" ]; then
+    skip "topologies in a session" "$TEST_NO_SESSION"
+    finish
+fi
 cat >"$T/s.yaml" <<'Y'
 version: 1
 name: s

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,15 @@ static size_t n_tmpdirs;
 void unit_skip(const char *why)
 {
     skip_reason = why;
+}
+
+bool unit_has_subreaper(void)
+{
+    int set;
+    if (prctl(PR_GET_CHILD_SUBREAPER, &set, 0, 0, 0) == 0)
+        return true;
+    unit_skip("no PR_SET_CHILD_SUBREAPER here (as under qemu-user)");
+    return false;
 }
 
 const char *unit_fixture(const char *name)

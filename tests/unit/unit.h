@@ -10,6 +10,7 @@
 #define TESTS_UNIT_UNIT_H
 
 #include <CUnit/CUnit.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct unit_test {
@@ -19,6 +20,8 @@ struct unit_test {
 
 int unit_run(const char *suite, const struct unit_test *tests, int argc, char **argv);
 void unit_skip(const char *why);
+/* Can a process adopt orphans? Where it cannot, the test is skipped, with the reason. */
+bool unit_has_subreaper(void);
 /* A path below tests/fixtures; static storage, valid until the next call. */
 const char *unit_fixture(const char *name);
 /* A fresh temporary directory, removed at exit. Owned by the caller (free). */
