@@ -80,6 +80,7 @@ include mk/cuda.mk
 include mk/test.mk
 include mk/lint.mk
 include mk/fuzz.mk
+include mk/aarch64.mk
 include mk/quickstart.mk
 
 docs: programs

@@ -106,7 +106,8 @@ static json_t *descriptor(const char *type, const struct blob *blob)
     return obj;
 }
 
-/* By the program inside, whatever machine packs it; the names are Go's, as the specification asks. */
+/* By the program inside, whatever machine packs it; the names are Go's, as the specification asks.
+ */
 static int read_architecture(const struct image_root *root, const char **out, struct error *err)
 {
     static const struct {

@@ -88,7 +88,7 @@ build "$T/my toolkit/bin:$T/bin" CUDA=1 -n programs
 equal "with CUDA=1 it is an error" $? 2
 match "that tells the way out" 'has a space in it; give a link' "$ERR"
 
-for target in test quickstart lint bench asan fuzz install clean; do
+for target in test test-aarch64 quickstart lint bench asan fuzz install clean; do
     run make -s help
     match "make help tells of make $target" "^make $target( |$)" "$OUT"
 done
