@@ -8,7 +8,8 @@ endif
 AR ?= ar
 PKG_CONFIG ?= pkg-config
 
-ifeq ($(filter clean help,$(MAKECMDGOALS)),)
+# Goals that build nothing here, or install first and then call make again, need nothing yet.
+ifneq ($(filter-out clean help test test-slurm quickstart aarch64 test-aarch64,$(or $(MAKECMDGOALS),all)),)
 
 # need NAME: a required library, by its pkg-config name.
 need = $(if $(shell $(PKG_CONFIG) --exists $(1) && echo yes),,$(error $(1) is missing; run tools/install-deps run))

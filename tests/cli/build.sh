@@ -88,6 +88,13 @@ build "$T/my toolkit/bin:$T/bin" CUDA=1 -n programs
 equal "with CUDA=1 it is an error" $? 2
 match "that tells the way out" 'has a space in it; give a link' "$ERR"
 
+# On a machine that has nothing yet: what installs must not ask for libraries before it has installed them.
+for target in test quickstart test-aarch64; do
+    check "make $target begins without a library" env PKG_CONFIG_LIBDIR="$T/none" make -n "$target" MAKE=:
+done
+run env PKG_CONFIG_LIBDIR="$T/none" make -n programs
+match "the build names the first that is missing" 'yaml-0.1 is missing; run tools/install-deps run' "$ERR"
+
 for target in test test-aarch64 quickstart lint bench asan fuzz install clean; do
     run make -s help
     match "make help tells of make $target" "^make $target( |$)" "$OUT"
