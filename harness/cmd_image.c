@@ -17,7 +17,7 @@
 
 struct image_options {
     char *name, *dir, *archive, *layout, *squashfs, *nanochat, *runtime, *output;
-    bool cold, json;
+    bool no_cuda, cold, json;
 };
 
 const struct option_spec image_options[] = {
@@ -36,6 +36,8 @@ const struct option_spec image_options[] = {
      "store"},
     {"nanochat", 0, OPT_STRING, offsetof(struct image_options, nanochat), NULL, 0, 0, "PATH",
      "the program to put in; default: the one beside ncbench, else the one on PATH"},
+    {"no-cuda", 0, OPT_BOOL, offsetof(struct image_options, no_cuda), NULL, 0, 0, NULL,
+     "leave the CUDA back end and its libraries, a gigabyte and more, out: for trials on CPUs"},
     {"runtime", 'r', OPT_STRING, offsetof(struct image_options, runtime), NULL, 0, 0, "KIND",
      "import: the runtime that gets the image"},
     {"output", 0, OPT_STRING, offsetof(struct image_options, output), NULL, 0, 0, "FILE",
@@ -96,8 +98,10 @@ static int build_files(struct build *b, struct error *err)
 {
     double start = clock_mono_s();
     auto_free char *dir = mem_printf("%s/root", b->work);
-    int failed = b->options->dir ? image_root_replace(b->nanochat, b->options->dir, &b->root, err)
-                                 : image_root_build(b->nanochat, dir, &b->root, err);
+    int failed =
+        b->options->dir
+            ? image_root_replace(b->nanochat, !b->options->no_cuda, b->options->dir, &b->root, err)
+            : image_root_build(b->nanochat, !b->options->no_cuda, dir, &b->root, err);
     if (!failed && b->options->squashfs)
         failed = image_root_add_shell(&b->root, err);
     b->times.files_s = clock_mono_s() - start;
@@ -166,7 +170,9 @@ static void print_build_json(const struct build *b, struct str *out)
     if (*b->root.cuda_sha256)
         json_put_str(obj, "cuda_sha256", b->root.cuda_sha256);
     else
-        json_put_null(obj, "cuda_sha256", "no CUDA back end beside nanochat");
+        json_put_null(obj, "cuda_sha256",
+                      b->options->no_cuda ? "left out by --no-cuda"
+                                          : "no CUDA back end beside nanochat");
     json_put_int(obj, "libraries", (int64_t)b->root.libraries);
     json_put_int(obj, "bytes", b->root.bytes);
     json_put_f64(obj, "files_s", b->times.files_s);

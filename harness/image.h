@@ -19,6 +19,7 @@
 #include "common/json.h"
 #include "common/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define IMAGE_DEFAULT_NAME "localhost/ncbench/nanochat:latest"
@@ -67,12 +68,13 @@ void image_root_release(struct image_root *root);
  * loader's own words (LD_LIBRARY_PATH is not consulted). Empty for a static program. 4: not an ELF
  * program of this machine, or a library is missing. */
 int image_closure(const char *program, struct strv *libraries, struct error *err);
-/* Make dir (which must not exist) a root file system. 8: cannot be written. */
-int image_root_build(const char *nanochat, const char *dir, struct image_root *out,
+/* Make dir (which must not exist) a root file system; cuda: with the CUDA back end beside nanochat
+ * and its libraries, if there is one. 8: cannot be written. */
+int image_root_build(const char *nanochat, bool cuda, const char *dir, struct image_root *out,
                      struct error *err);
 /* As image_root_build, aside, then in place of `dir`, which must be absent, empty, or an earlier
  * build (4: it is not). */
-int image_root_replace(const char *nanochat, const char *dir, struct image_root *out,
+int image_root_replace(const char *nanochat, bool cuda, const char *dir, struct image_root *out,
                        struct error *err);
 
 /* Write the OCI archive `path` of a root; name becomes its reference. digest: "sha256:…" of the

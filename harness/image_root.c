@@ -391,7 +391,7 @@ int image_root_add_shell(struct image_root *root, struct error *err)
 }
 
 /* umask would leak into the modes, and so into the digest. */
-static int build(const char *nanochat, struct image_root *root, struct error *err)
+static int build(const char *nanochat, bool cuda, struct image_root *root, struct error *err)
 {
     auto_strv libraries = STRV_INIT;
     if (image_closure(nanochat, &libraries, err) ||
@@ -404,7 +404,7 @@ static int build(const char *nanochat, struct image_root *root, struct error *er
     json_put_str(manifest, "ncbench", NCBENCH_VERSION);
     json_put_str(manifest, "nanochat", RUNTIME_IMAGE_NANOCHAT);
     json_put_str(manifest, "nanochat_sha256", root->sha256);
-    if (add_cuda(root, nanochat, &libraries, manifest, err) ||
+    if ((cuda && add_cuda(root, nanochat, &libraries, manifest, err)) ||
         add_libraries(root, &libraries, manifest, err))
         return -err->code;
     auto_str text = STR_INIT;
@@ -413,12 +413,12 @@ static int build(const char *nanochat, struct image_root *root, struct error *er
     return write_text(root->dir, IMAGE_MANIFEST, text.data, err);
 }
 
-int image_root_build(const char *nanochat, const char *dir, struct image_root *out,
+int image_root_build(const char *nanochat, bool cuda, const char *dir, struct image_root *out,
                      struct error *err)
 {
     *out = (struct image_root){.dir = mem_strdup(dir)};
     mode_t before = umask(022);
-    int failed = build(nanochat, out, err);
+    int failed = build(nanochat, cuda, out, err);
     umask(before);
     return failed;
 }
@@ -430,7 +430,7 @@ static bool is_empty_dir(const char *dir)
     return fs_list_dir(dir, &names, 1, &err) == 0 && names.count == 0;
 }
 
-int image_root_replace(const char *nanochat, const char *dir, struct image_root *out,
+int image_root_replace(const char *nanochat, bool cuda, const char *dir, struct image_root *out,
                        struct error *err)
 {
     *out = (struct image_root){0};
@@ -442,7 +442,7 @@ int image_root_replace(const char *nanochat, const char *dir, struct image_root 
     }
     auto_free char *aside = mem_printf("%s.tmp.%d", dir, (int)getpid());
     auto_error struct error ignored = ERROR_INIT;
-    if (image_root_build(nanochat, aside, out, err) ||
+    if (image_root_build(nanochat, cuda, aside, out, err) ||
         fs_remove_tree(dir, NCBENCH_EXIT_RESULTS, err)) {
         fs_remove_tree(aside, NCBENCH_EXIT_RESULTS, &ignored);
         return -err->code;

@@ -8,7 +8,7 @@ absent() { if [ -e "$2" ]; then not_ok "$1" "$2 exists"; else ok "$1"; fi; }
 sha=$(sha256sum "$BIN/nanochat" | cut -d' ' -f1)
 
 # ---- a directory: no podman needed -------------------------------------------------------------
-check "build a directory" ncbench image build --dir "$T/root"
+check "build a directory" ncbench image build --no-cuda --dir "$T/root"
 check "nanochat inside is the same file" cmp "$BIN/nanochat" "$T/root/usr/local/bin/nanochat"
 "$BIN/nanochat" --version >"$T/version"
 loader=$(find "$T/root" -name 'ld-linux*' -type f | head -n 1)
@@ -30,12 +30,12 @@ else
     skip "it runs under chroot" "not root"
 fi
 touch "$T/root/stale"
-check "an earlier build is replaced" ncbench image build --dir "$T/root"
+check "an earlier build is replaced" ncbench image build --no-cuda --dir "$T/root"
 absent "wholly" "$T/root/stale"
 mkdir "$T/empty" "$T/mine"
 touch "$T/mine/precious"
-check "an empty directory is taken" ncbench image build --dir "$T/empty"
-check_rc 4 "a foreign directory is not" ncbench image build --dir "$T/mine"
+check "an empty directory is taken" ncbench image build --no-cuda --dir "$T/empty"
+check_rc 4 "a foreign directory is not" ncbench image build --no-cuda --dir "$T/mine"
 match "and named" "$T/mine exists and is not an earlier image" "$ERR"
 there "nor touched" "$T/mine/precious"
 equal "nothing is left aside" "$(find "$T" -maxdepth 1 -name '*.tmp.*' | wc -l)" 0
@@ -56,6 +56,10 @@ library libcuda.so.1
 echo 'int backend(void) { return 0; }' | cc -shared -fPIC -x c - -o "$T/gpu/lib/nanochat-cuda.so" -x none -Wl,--no-as-needed \
     "$T/gpu/deps/libcudnn.so.9" "$T/gpu/deps/libcuda.so.1" -Wl,-rpath,"$T/gpu/deps"
 check "with one" ncbench image build --dir "$T/gpu-root" --nanochat "$T/gpu/bin/nanochat"
+check "or without one where there is one" ncbench image build --no-cuda --dir "$T/cpu-root" --nanochat "$T/gpu/bin/nanochat" --json
+match "which is told" '"cuda_sha256_why": "left out by --no-cuda"' "$OUT"
+absent "it is not there" "$T/cpu-root/usr/local/lib/nanochat-cuda.so"
+check "with one, again" ncbench image build --dir "$T/gpu-root" --nanochat "$T/gpu/bin/nanochat"
 match "it is told" "^cuda .*/usr/local/lib/nanochat-cuda.so" "$OUT"
 check "it lies where the program looks" cmp "$T/gpu/lib/nanochat-cuda.so" "$T/gpu-root/usr/local/lib/nanochat-cuda.so"
 match "the manifest has its hash" "\"cuda_sha256\": \"$(sha256sum "$T/gpu/lib/nanochat-cuda.so" | cut -c1-64)\"" \
@@ -67,11 +71,11 @@ absent "but not those of another version" "$T/gpu-root$T/gpu/deps/libcudnn_ops.s
 absent "nor the driver's library" "$T/gpu-root$T/gpu/deps/libcuda.so.1"
 
 # ---- an OCI archive, reproducible --------------------------------------------------------------
-check "build an archive" ncbench image build --archive "$T/a.tar"
+check "build an archive" ncbench image build --no-cuda --archive "$T/a.tar"
 cp "$OUT" "$T/first"
 (
     umask 077
-    TMPDIR=$T ncbench image build --archive "$T/b.tar"
+    TMPDIR=$T ncbench image build --no-cuda --archive "$T/b.tar"
 ) >"$T/second" 2>&1
 check "two builds give the same bytes" cmp "$T/a.tar" "$T/b.tar"
 mkdir "$T/oci" "$T/layer"
@@ -86,54 +90,54 @@ tar -xf "$T/oci/blobs/sha256/$layer" -C "$T/layer"
 check "the layer holds the same file" cmp "$BIN/nanochat" "$T/layer/usr/local/bin/nanochat"
 equal "owner 0, time 0" "$(tar --numeric-owner --full-time -tvf "$T/oci/blobs/sha256/$layer" |
     awk '{print $2, $4}' | sort -u)" "0/0 1970-01-01"
-check "build with SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=86400 ncbench image build --archive "$T/c.tar"
+check "build with SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=86400 ncbench image build --no-cuda --archive "$T/c.tar"
 no_match "SOURCE_DATE_EPOCH counts" "$digest" "$T/c.tar"
-check_rc 2 "a bad SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=now ncbench image build --archive "$T/d"
+check_rc 2 "a bad SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=now ncbench image build --no-cuda --archive "$T/d"
 
 # ---- an OCI layout and a squashfs --------------------------------------------------------------
-check "build a layout" ncbench image build --layout "$T/layout"
+check "build a layout" ncbench image build --no-cuda --layout "$T/layout"
 match "with the archive's digest" "^digest *sha256:$digest" "$OUT"
 check "the same files as in the archive" diff -r "$T/oci" "$T/layout"
-check "again, over an earlier one" ncbench image build --layout "$T/layout"
-check_rc 4 "not over something else" ncbench image build --layout "$T/mine"
+check "again, over an earlier one" ncbench image build --no-cuda --layout "$T/layout"
+check_rc 4 "not over something else" ncbench image build --no-cuda --layout "$T/mine"
 if command -v mksquashfs >/dev/null; then
-    check "build a squashfs" ncbench image build --nanochat "$BUILD/payload" --squashfs "$T/a.sqsh" --json
+    check "build a squashfs" ncbench image build --no-cuda --nanochat "$BUILD/payload" --squashfs "$T/a.sqsh" --json
     match "with its hash" "\"squashfs_sha256\": \"$(sha256sum "$T/a.sqsh" | cut -c1-64)\"" "$OUT"
     (
         umask 077
-        ncbench image build --nanochat "$BUILD/payload" --squashfs "$T/b.sqsh"
+        ncbench image build --no-cuda --nanochat "$BUILD/payload" --squashfs "$T/b.sqsh"
     ) >/dev/null
     check "two builds give the same squashfs" cmp "$T/a.sqsh" "$T/b.sqsh"
     unsquashfs -lln "$T/a.sqsh" >"$T/list"
     match "the program is in it" " 0/0 .* 1970-01-01 .*squashfs-root/usr/local/bin/nanochat" "$T/list"
     match "and a shell, for enroot" "squashfs-root(/usr)?/bin/sh" "$T/list"
 else
-    check_rc 4 "a squashfs without mksquashfs" ncbench image build --squashfs "$T/a.sqsh"
+    check_rc 4 "a squashfs without mksquashfs" ncbench image build --no-cuda --squashfs "$T/a.sqsh"
     skip "a squashfs" "mksquashfs is not installed"
 fi
 
 # ---- what cannot be ----------------------------------------------------------------------------
-check_rc 4 "no such program" ncbench image build --dir "$T/x" --nanochat "$T/nosuch"
-check_rc 4 "not an ELF program" ncbench image build --dir "$T/x" --nanochat "$T/version"
+check_rc 4 "no such program" ncbench image build --no-cuda --dir "$T/x" --nanochat "$T/nosuch"
+check_rc 4 "not an ELF program" ncbench image build --no-cuda --dir "$T/x" --nanochat "$T/version"
 match "and says so" "not a 64-bit ELF program" "$ERR"
 absent "and leaves nothing" "$T/x"
-check "a static program needs no library" ncbench image build --dir "$T/s" --nanochat "$BUILD/payload"
+check "a static program needs no library" ncbench image build --no-cuda --dir "$T/s" --nanochat "$BUILD/payload"
 match "and gets none" "contents   0 libraries" "$OUT"
 # The architecture is the program's, not that of the machine that packs it: byte 18 of an ELF header.
 for machine in '\x3e amd64' '\xb7 arm64' '\xf3 riscv64'; do
     arch=${machine#* }
     cp "$BUILD/payload" "$T/$arch"
     printf '%b' "${machine% *}" | dd of="$T/$arch" bs=1 seek=18 conv=notrunc status=none
-    check "an image of a program for $arch" ncbench image build --nanochat "$T/$arch" --layout "$T/oci-$arch"
+    check "an image of a program for $arch" ncbench image build --no-cuda --nanochat "$T/$arch" --layout "$T/oci-$arch"
     equal "says so" "$(cat "$T/oci-$arch"/blobs/sha256/* | grep -ao '"architecture": *"[a-z0-9]*"' | tr -d " ")" "\"architecture\":\"$arch\""
 done
 cp "$BUILD/payload" "$T/odd"
 printf '\x01' | dd of="$T/odd" bs=1 seek=18 conv=notrunc status=none
-check_rc 4 "an architecture without a name is refused" ncbench image build --nanochat "$T/odd" --layout "$T/oci-odd"
+check_rc 4 "an architecture without a name is refused" ncbench image build --no-cuda --nanochat "$T/odd" --layout "$T/oci-odd"
 check_rc 2 "unknown sub-verb" ncbench image make
 check_rc 2 "no sub-verb" ncbench image
 check_rc 2 "rm without a name" ncbench image rm
-check_rc 8 "a full disk" sh -c "ncbench image build --dir \"$T/full\" >/dev/full"
+check_rc 8 "a full disk" sh -c "ncbench image build --no-cuda --dir \"$T/full\" >/dev/full"
 
 # ---- import: timed, by one job at a time --------------------------------------------------------
 mkdir -p "$T/shim/script"
@@ -189,7 +193,7 @@ check_rc 3 "enroot and an archive" ncbench image import "$T/a.tar" --runtime enr
 
 # ---- podman's store ----------------------------------------------------------------------------
 if ! command -v podman >/dev/null; then
-    check_rc 4 "podman missing" ncbench image build
+    check_rc 4 "podman missing" ncbench image build --no-cuda
     match "and the way out" "needs no podman" "$ERR"
     skip "podman's store" "podman is not installed"
     finish
@@ -200,7 +204,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 trap 'podman rmi -f "$name" "$name-second" "localhost/ncbench-foreign-$$:1" >/dev/null 2>&1; rm -rf "$T"' EXIT
 export XDG_CACHE_HOME=$T/cache # for locks
-check "an archive to import" ncbench image build --archive "$T/import.tar" --name "$name"
+check "an archive to import" ncbench image build --no-cuda --archive "$T/import.tar" --name "$name"
 check "rm before its import" ncbench image rm "$name"
 for state in "" --cold; do
     # shellcheck disable=SC2086
@@ -208,23 +212,23 @@ for state in "" --cold; do
     match "timed" '"import_s": [0-9]' "$OUT"
     check "it is in the store" podman image exists "$name"
 done
-check "build into the store" ncbench image build --name "$name" --json
+check "build into the store" ncbench image build --no-cuda --name "$name" --json
 stored=$(podman image inspect --format '{{.Digest}}' "$name" 2>/dev/null)
 equal "the digest is the archive's" "$stored" "sha256:$digest"
-check "again" ncbench image build --name "$name"
+check "again" ncbench image build --no-cuda --name "$name"
 equal "the same digest" "$(podman image inspect --format '{{.Digest}}' "$name")" "$stored"
 export SOURCE_DATE_EPOCH=$((1000000000 + $$)) # an image that nobody else on this machine has
-check "build one of our own" ncbench image build --name "$name"
+check "build one of our own" ncbench image build --no-cuda --name "$name"
 old=$(podman image inspect --format '{{.Id}}' "$name")
-check "the same under a second name" ncbench image build --name "$name-second"
-check "another program, first name" ncbench image build --name "$name" --nanochat "$BUILD/payload"
+check "the same under a second name" ncbench image build --no-cuda --name "$name-second"
+check "another program, first name" ncbench image build --no-cuda --name "$name" --nanochat "$BUILD/payload"
 check "what the second name holds stays" podman image exists "$name-second"
 check "rm the second" ncbench image rm "$name-second"
-check "and back to the first program" ncbench image build --name "$name"
-check "another program, same name" ncbench image build --name "$name" --nanochat "$BUILD/payload"
+check "and back to the first program" ncbench image build --no-cuda --name "$name"
+check "another program, same name" ncbench image build --no-cuda --name "$name" --nanochat "$BUILD/payload"
 check_rc 1 "the old one is gone" podman image exists "$old"
 unset SOURCE_DATE_EPOCH
-check "and back" ncbench image build --name "$name"
+check "and back" ncbench image build --no-cuda --name "$name"
 printf '[containers]\ndefault_ulimits = []\n' >"$T/containers.conf"
 [ ! -e /sys/fs/cgroup/unified/cgroup.controllers ] ||
     printf '[engine]\nruntime = "runc"\n' >>"$T/containers.conf"

@@ -92,12 +92,12 @@ if [ "$(id -u)" -ne 0 ] || ! command -v podman >/dev/null; then
 fi
 name=localhost/ncbench/planted-$$
 trap 'podman rmi -f "$name:right" "$name:binary" "$name:env" "$name:library" >/dev/null 2>&1; rm -rf "$T"' EXIT
-check "the image" ncbench image build --name "$name:right"
+check "the image" ncbench image build --no-cuda --name "$name:right"
 
 # Another build of the same program: one byte more.
 cp "$BIN/nanochat" "$T/nanochat"
 printf '\n' >>"$T/nanochat"
-check "an image with another program" ncbench image build --name "$name:binary" --nanochat "$T/nanochat"
+check "an image with another program" ncbench image build --no-cuda --name "$name:binary" --nanochat "$T/nanochat"
 
 # variant TAG LINE…: an image made from the right one
 variant() {

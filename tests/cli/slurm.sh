@@ -60,14 +60,14 @@ ran() { timeout 100 ncbench run "$T/$1.yaml" --out "$R" --progress none "${@:2}"
 arms=
 if command -v podman >/dev/null && podman info >/dev/null 2>&1 &&
     srun -N4 --ntasks-per-node=1 podman info >/dev/null 2>&1; then
-    check "an image for podman" ncbench image build --archive "$T/image.tar" --name localhost/ncbench/slurm-test:latest
+    check "an image for podman" ncbench image build --no-cuda --archive "$T/image.tar" --name localhost/ncbench/slurm-test:latest
     check "every node loads it" srun -N4 --ntasks-per-node=1 podman load --quiet -i "$T/image.tar"
     arms="$arms, {name: podman, kind: podman, image: localhost/ncbench/slurm-test:latest}"
 else
     skip "podman on the virtual nodes" "podman does not work here"
 fi
 if command -v ch-run >/dev/null; then
-    check "an image for charliecloud" ncbench image build --dir "$T/root"
+    check "an image for charliecloud" ncbench image build --no-cuda --dir "$T/root"
     arms="$arms, {name: charliecloud, kind: charliecloud, rootfs: $T/root}"
 else
     skip "charliecloud on the virtual nodes" "ch-run is not installed"
