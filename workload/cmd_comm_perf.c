@@ -14,7 +14,7 @@ struct comm_perf_options {
     char *device_type, *op, *comm;
     int64_t min_bytes, max_bytes, factor, iterations, warmup, threads;
     bool check, json;
-    double comm_timeout_s;
+    double comm_timeout_s, least_busbw, most_busbw; /* GB/s; 0: no bound */
 };
 
 #define OPTION(name, letter, type, field, ...)                                                     \
@@ -40,6 +40,11 @@ const struct option_spec comm_perf_option_specs[] = {
            "how ranks talk on the CPU: shared memory of one node, or TCP"),
     OPTION("comm-timeout", 0, OPT_DURATION, comm_timeout_s, "60s", 0, 0, "DUR",
            "how long a rank waits for another one in a collective"),
+    OPTION("least-busbw", 0, OPT_FLOAT, least_busbw, "0", 0, 1e9, "GB/S",
+           "end with 4 where the largest size has less on the bus, in GB/s: a gate before timing; "
+           "0: no bound"),
+    OPTION("most-busbw", 0, OPT_FLOAT, most_busbw, "0", 0, 1e9, "GB/S",
+           "end with 4 where it has more: then it did not cross the network that was meant"),
     {0},
 };
 
@@ -55,7 +60,34 @@ static int check_options(const struct comm_perf_options *o, struct error *err)
                          "option --max-bytes: %" PRId64 " bytes, expected at least --min-bytes "
                          "(%" PRId64 ")",
                          o->max_bytes, o->min_bytes);
+    if (o->most_busbw > 0 && o->most_busbw < o->least_busbw)
+        return error_set(err, NANOCHAT_EXIT_USAGE,
+                         "option --most-busbw: %g GB/s, expected at least --least-busbw (%g)",
+                         o->most_busbw, o->least_busbw);
     return 0;
+}
+
+/* Is the largest size within the band? All ranks come to the same answer: times are agreed. */
+static int check_band(const struct comm_perf_options *o, const struct comm_perf_result *r,
+                      struct error *err)
+{
+    const bool asked = o->least_busbw > 0 || o->most_busbw > 0;
+    const double got = r->busbw_gb_s;
+    auto_str band = STR_INIT;
+    if (o->least_busbw > 0)
+        str_appendf(&band, "at least %g", o->least_busbw);
+    if (o->most_busbw > 0)
+        str_appendf(&band, "%sat most %g", band.len ? " and " : "", o->most_busbw);
+    if (!asked || (got >= o->least_busbw && !(o->most_busbw > 0 && got > o->most_busbw)))
+        return 0;
+    if (!isfinite(got))
+        return error_set(err, NANOCHAT_EXIT_PLAN, "one rank has no bus: start several");
+    error_set(err, NANOCHAT_EXIT_DEVICE,
+              "%s of %" PRId64 " bytes: %.2f GB/s on the bus, expected %s", comm_perf_names[r->op],
+              r->bytes, got, band.data);
+    return error_hint(err, got < o->least_busbw
+                               ? "which network was used? NCCL_DEBUG=INFO tells; is a link down?"
+                               : "are the ranks on the nodes that were meant?");
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -159,12 +191,13 @@ static bool wanted(const struct comm_perf_options *o, enum comm_perf_op op)
     return !strcmp(o->op, "all") || !strcmp(o->op, comm_perf_names[op]);
 }
 
-/* One op over all sizes; *wrong: elements that were. */
+/* One op over all sizes; *wrong: elements that were; *last: of the largest size. */
 static int sweep(struct run *run, struct comm_perf *p, const struct comm_perf_options *o,
-                 enum comm_perf_op op, json_t *results, int64_t *wrong, struct error *err)
+                 enum comm_perf_op op, json_t *results, int64_t *wrong,
+                 struct comm_perf_result *last, struct error *err)
 {
+    struct comm_perf_result r = {0};
     for (int64_t bytes = o->min_bytes; bytes <= o->max_bytes; bytes *= o->factor) {
-        struct comm_perf_result r;
         if (comm_perf_run(p, op, bytes, &r, err) || events_flush(run->events, err))
             return -err->code;
         *wrong += r.wrong > 0 ? r.wrong : 0;
@@ -174,6 +207,7 @@ static int sweep(struct run *run, struct comm_perf *p, const struct comm_perf_op
         if (bytes > INT64_MAX / o->factor)
             break;
     }
+    *last = r;
     return 0;
 }
 
@@ -182,12 +216,13 @@ static int measure(struct run *run, struct comm_perf *p, const struct comm_perf_
 {
     json_t *results = json_array();
     int64_t wrong = 0;
+    struct comm_perf_result last[PERF_N] = {0};
     auto_json *doc = document(run, o, results);
     if (print_head(run, o, err))
         return -err->code;
     for (int op = 0; op < PERF_N; op++)
         if (wanted(o, (enum comm_perf_op)op) &&
-            sweep(run, p, o, (enum comm_perf_op)op, results, &wrong, err))
+            sweep(run, p, o, (enum comm_perf_op)op, results, &wrong, &last[op], err))
             return -err->code;
     auto_str text = STR_INIT;
     json_write(&text, doc, 2);
@@ -195,6 +230,9 @@ static int measure(struct run *run, struct comm_perf *p, const struct comm_perf_
         return -err->code;
     if (wrong)
         return error_set(err, NANOCHAT_EXIT_NUMERIC, "%" PRId64 " elements came out wrong", wrong);
+    for (int op = 0; op < PERF_N; op++)
+        if (wanted(o, (enum comm_perf_op)op) && check_band(o, &last[op], err))
+            return -err->code;
     return 0;
 }
 

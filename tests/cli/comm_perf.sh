@@ -33,6 +33,17 @@ for r in doc["results"]:
 PY
 }
 
+# ---- a gate before timing ------------------------------------------------------------------------
+small=(--op=all_reduce -b 64KiB -e 64KiB)
+check "within a wide band" perf 2 "${small[@]}" --least-busbw=0.000001 --most-busbw=1000000
+check_rc 4 "too slow" perf 2 "${small[@]}" --least-busbw=1000000
+match "says what, how much and what was expected" \
+    'all_reduce of 65536 bytes: [0-9.]+ GB/s on the bus, expected at least 1e\+06' "$ERR"
+check_rc 4 "too fast to be true" perf 2 "${small[@]}" --least-busbw=0.0000001 --most-busbw=0.000001
+match "says both bounds" 'expected at least 1e-07 and at most 1e-06' "$ERR"
+check_rc 3 "one rank has no bus" perf 1 "${small[@]}" --least-busbw=1
+check_rc 2 "a band that holds nothing" perf 2 "${small[@]}" --least-busbw=2 --most-busbw=1
+
 for ranks in 1 2 4; do
     check "$ranks ranks" perf $ranks -b 1000B -e 27000B -f 3 --json
     cp "$OUT" "$T/$ranks.json"

@@ -102,6 +102,16 @@ check "sbatch.sh: a model from start to end on two nodes" env NANOCHAT="$(comman
 match "… its batch follows the ranks" '^2 nodes, 2 ranks, 64 tokens a step' "$T/plain.out"
 equal "… with a checkpoint of both ranks' optimizer" "$(find "$T/base" -name '*.safetensors' | grep -c rank)" 2
 match "… and its evaluation" 'val' "$T/plain.out"
+gate() { # in a job of so many nodes, with this band
+    sbatch --wait --nodes="$1" --ntasks-per-node=1 --output="$T/gate.out" --wrap \
+        "NANOCHAT=$(command -v nanochat) OMP_NUM_THREADS=1 sbatch/network-gate.sh $2 $3 -b 64KiB -e 64KiB -n 3"
+}
+check "network-gate.sh: two nodes within the band" gate 2 0.0000001 1000000
+match "… says so" '^network gate: passed$' "$T/gate.out"
+match "… after an all-reduce" '^ +all_reduce +65536 ' "$T/gate.out"
+check_rc 4 "… outside of it the job ends" gate 2 100000 1000000
+match "… with the figure" 'all_reduce of 65536 bytes: [0-9.]+ GB/s on the bus, expected at least 100000' "$T/gate.out"
+check "… one node crosses nothing" gate 1 100000 1000000
 for scenario in configs/slurm-*.yaml; do
     check "$scenario makes a script" ncbench sbatch "$scenario" -o "$T/made.sh"
     if command -v shellcheck >/dev/null; then check "… a clean one" shellcheck "$T/made.sh"; fi
