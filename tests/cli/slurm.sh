@@ -20,7 +20,7 @@ for variable in $(compgen -v SLURM_; compgen -v SRUN_); do unset "$variable"; do
 export MINISLURM_PRIVATE_DIRS="/var/lib/containers /run"
 CLUSTER=$T/slurm
 down() { tools/minislurm stop "$CLUSTER" >/dev/null 2>&1; }
-trap 'down; rm -rf "$T"' EXIT
+trap 'down; ncbench image rm localhost/ncbench/slurm-test:latest >/dev/null 2>&1; rm -rf "$T"' EXIT
 check "a private Slurm of 4 nodes starts" tools/minislurm start "$CLUSTER" 4 2
 export SLURM_CONF=$CLUSTER/slurm.conf
 
