@@ -25,8 +25,8 @@ equal 'a program without events is timed from outside' \
     "$(jq -s '[.[] | (.wall_s > 0) and .phases_s.start == null and (.phases_s.start_why | length > 0)
         and .train == null] | all' "$S/trials.jsonl")" true
 
-equal 'a foreign command does not tell its device' "$(jq -r '[.gpus_per_node_why, .gpu_why] | join("; ")' "$S/trials.jsonl" | sort -u)" \
-    'a foreign command that does not tell its device; ncbench does not sample GPUs'
+equal 'a foreign command does not tell its device' "$(jq -r '[.gpus_per_node_why, .gpu_telemetry_why] | join("; ")' "$S/trials.jsonl" | sort -u)" \
+    'a foreign command that does not tell its device; neither measure.gpu nor a workload on GPUs asks for it'
 
 # ---- the environment: the same in every arm, and nothing else --------------------------------------
 scenario env "$PAYLOAD, print-env0, exit, '0'" \
@@ -96,12 +96,12 @@ equal 'every null has its reason' "$(jq -s '[.[] | paths(. == null) as $p | sele
     and (getpath($p[:-1] + [$p[-1] + "_why"]) == null)
     and (($p | map(tostring) | join(".")) | test("^(exit|env|logs|hint|runtime_version|bind)") | not)) | $p | map(tostring) | join(".")] | unique | join(" ")' \
     "$S/trials.jsonl")" '""'
-equal 'on the CPU it has no GPUs' "$(field 1 '[.gpus_per_node, .gpus_per_node_why, .gpu, .gpu_why] | map(tostring) | join("; ")')" \
-    'null; a workload on the CPU; null; a workload on the CPU'
+equal 'on the CPU it has no GPUs' "$(field 1 '[.gpus_per_node, .gpus_per_node_why, .gpu_telemetry, .gpu_telemetry_why] | map(tostring) | join("; ")')" \
+    'null; a workload on the CPU; null; neither measure.gpu nor a workload on GPUs asks for it'
 ncbench run "$T/verb.yaml" --out "$T/gpu" --progress none --blocks 1 -D workload.train.device_type=cuda -D launch.ranks_per_node=1 >"$OUT" 2>&1
 # shellcheck disable=SC2016
 equal 'a workload on a GPU is none on the CPU, even where it fails' "$(cat "$T"/gpu/*/*/trials.jsonl | jq -s '
-    length > 0 and all(.[]; .gpus_per_node_why != "a workload on the CPU" and .gpu_why == "ncbench does not sample GPUs"
+    length > 0 and all(.[]; .gpus_per_node_why != "a workload on the CPU" and (.gpu_telemetry.status | IN("ok", "unavailable"))
         and (.gpus_per_node != null or (.gpus_per_node_why | length > 0)))')" true
 check_rc 4 'a nanochat that is not there' ncbench run "$T/verb.yaml" --out "$R" --nanochat "$T/none" --progress none
 
