@@ -57,6 +57,7 @@
 #define PHASE_EXEC "exec"
 #define PHASE_DEVICE_INIT "device_init"
 #define PHASE_COMM_INIT "comm_init"
+#define PHASE_EVIDENCE "evidence" /* what the rank sees: the event env */
 #define PHASE_DATA_INIT "data_init"
 #define PHASE_MODEL_INIT "model_init"
 #define PHASE_PEAK "peak" /* measuring the peak that MFU is relative to; no part of the work */

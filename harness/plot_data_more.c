@@ -17,11 +17,12 @@ static const struct phase {
     bool edge; /* of starting and ending, not of the work */
 } phases[] = {{"create", "#332288", true},      {"start", "#0072B2", true},
               {"device_init", "#56B4E9", true}, {"comm_init", "#88CCEE", true},
-              {"data_init", "#44AA99", true},   {"model_init", "#117733", true},
-              {"peak", "#999933", true},        {"first_step", "#DDCC77", true},
-              {"warmup", "#E69F00", false},     {"steady", "#C3CAD0", false},
-              {"eval", "#AA4499", false},       {"checkpoint", "#CC79A7", false},
-              {"teardown", "#D55E00", true},    {"cleanup", "#882255", true}};
+              {"evidence", "#999999", true},    {"data_init", "#44AA99", true},
+              {"model_init", "#117733", true},  {"peak", "#999933", true},
+              {"first_step", "#DDCC77", true},  {"warmup", "#E69F00", false},
+              {"steady", "#C3CAD0", false},     {"eval", "#AA4499", false},
+              {"checkpoint", "#CC79A7", false}, {"teardown", "#D55E00", true},
+              {"cleanup", "#882255", true}};
 #define N_PHASES (sizeof phases / sizeof *phases)
 
 struct bars {

@@ -61,10 +61,10 @@ static double phase_median(const struct analysis *a, size_t cell, size_t arm, co
 
 void report_phases(const struct analysis *a, struct document *out)
 {
-    static const char *const phases[] = {"create",     "start",     "exec",       "device_init",
-                                         "comm_init",  "data_init", "model_init", "peak",
-                                         "first_step", "warmup",    "steady",     "eval",
-                                         "checkpoint", "teardown",  "cleanup",    "total"};
+    static const char *const phases[] = {
+        "create",    "start",      "exec",     "device_init", "comm_init", "evidence",
+        "data_init", "model_init", "peak",     "first_step",  "warmup",    "steady",
+        "eval",      "checkpoint", "teardown", "cleanup",     "total"};
     const struct study *s = a->study;
     start_up_table(a, out);
     for (size_t cell = 0; cell < s->n_cells; cell++) {

@@ -70,8 +70,9 @@ static double first_step_s(const struct trial_facts *f)
 
 void trial_record_phases(const struct trial_facts *f, json_t *record)
 {
-    static const char *const told[] = {PHASE_EXEC,      PHASE_DEVICE_INIT, PHASE_COMM_INIT,
-                                       PHASE_DATA_INIT, PHASE_MODEL_INIT,  PHASE_PEAK};
+    static const char *const told[] = {PHASE_EXEC,     PHASE_DEVICE_INIT, PHASE_COMM_INIT,
+                                       PHASE_EVIDENCE, PHASE_DATA_INIT,   PHASE_MODEL_INIT,
+                                       PHASE_PEAK};
     const char *silent = f->events.count ? "did not happen" : "the workload wrote no events";
     json_t *p = json_object();
     json_put_null(p, "import", "images are imported outside of trials");

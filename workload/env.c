@@ -26,7 +26,7 @@ json_t *env_collect(const struct env_context *context)
         collectors[i].collect(group, context);
         json_put(env, collectors[i].name, group);
     }
-    json_put(env, "libraries", env_libraries());
+    json_put(env, "libraries", env_libraries(context));
     return env;
 }
 

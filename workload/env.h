@@ -37,6 +37,7 @@
 struct env_context {
     const struct comm *comm;         /* NULL: not open */
     struct device *device;           /* NULL: not open */
+    int local_rank;                  /* only 0 reads the libraries' files for their checksums */
     const json_t *paths;             /* object: what -> path; NULL: none */
     const struct counters *counters; /* NULL: none asked for */
 };

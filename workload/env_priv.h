@@ -20,7 +20,7 @@ void env_mounts(json_t *group, const struct env_context *context);
 void env_counters(json_t *group, const struct env_context *context);
 void env_topology(json_t *group, const struct env_context *context);
 /* The one group that is a list. */
-json_t *env_libraries(void);
+json_t *env_libraries(const struct env_context *context);
 
 /* The trimmed text of a file of /proc or /sys, or null with the reason. */
 void env_put_file(json_t *group, const char *key, const char *path);

@@ -252,13 +252,17 @@ void events_set_counters(struct events *e, const struct counters *counters)
     e->counters = counters;
 }
 
-int events_env(struct events *e, const struct comm *comm, struct device *device, struct error *err)
+int events_env(struct events *e, const struct env_context *seen, struct error *err)
 {
     if (!events_enabled(e))
         return 0;
-    const struct env_context context = {
-        .comm = comm, .device = device, .paths = e->paths, .counters = e->counters};
-    return events_put(e, EVENT_ENV, env_collect(&context), err);
+    struct env_context context = *seen;
+    context.paths = e->paths;
+    context.counters = e->counters;
+    if (events_phase_begin(e, PHASE_EVIDENCE, err) ||
+        events_put(e, EVENT_ENV, env_collect(&context), err))
+        return -err->code;
+    return events_phase_end(e, PHASE_EVIDENCE, err);
 }
 
 static void release(struct events *e)

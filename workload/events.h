@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "workload/comm.h"
+#include "workload/env.h"
 
 struct events;
 
@@ -44,8 +45,10 @@ bool events_enabled(const struct events *e);
 void events_path(struct events *e, const char *what, const char *path);
 /* What is counted, for the env event; borrowed until then. */
 void events_set_counters(struct events *e, const struct counters *counters);
-/* Collects and writes the `env` event: what this rank sees from inside (workload/env.h). */
-int events_env(struct events *e, const struct comm *comm, struct device *device, struct error *err);
+/* Collects and writes the `env` event: what this rank sees from inside (workload/env.h), as the
+ * phase "evidence". seen: what of the context the caller knows; paths and counters are the events'.
+ */
+int events_env(struct events *e, const struct env_context *seen, struct error *err);
 int events_phase_begin(struct events *e, const char *phase, struct error *err);
 int events_phase_end(struct events *e, const char *phase, struct error *err);
 /* No allocation, no I/O (unless more than a thousand steps pass without a flush). Fields that are

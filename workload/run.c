@@ -87,7 +87,9 @@ static int open_comm(struct run *run, const struct run_config *config, struct er
         events_phase_end(run->events, PHASE_COMM_INIT, err))
         return -err->code;
     comm_set_observer(run->comm, events_comm, run->events);
-    return events_env(run->events, run->comm, run->device, err);
+    const struct env_context seen = {
+        .comm = run->comm, .device = run->device, .local_rank = run->comm_config.local_rank};
+    return events_env(run->events, &seen, err);
 }
 
 int run_connect(struct run *run, const struct run_config *config, struct error *err)

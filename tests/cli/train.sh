@@ -82,7 +82,7 @@ equal "hello comes first" "$(head -n 1 "$E" | jq -r .event)" hello
 equal "done comes last, with 0" "$(tail -n 1 "$E" | jq -r '"\(.event) \(.exit_code)"')" "done 0"
 equal "14 steps" "$(steps "$T/one" | wc -l)" 14
 equal "phases in their order" "$(jq -r 'select(.event == "phase" and .edge == "begin") | .name' "$E" | uniq | tr '\n' ' ')" \
-    "exec device_init comm_init data_init model_init eval first_step eval teardown "
+    "exec device_init comm_init evidence data_init model_init eval first_step eval teardown "
 equal "every phase ends" "$(jq -r 'select(.event == "phase" and .edge == "end") | .name' "$E" | sort)" \
     "$(jq -r 'select(.event == "phase" and .edge == "begin") | .name' "$E" | sort)"
 equal "config tells the shape" "$(field config '"\(.tokens_per_step) \(.accumulation) \(.num_iterations) \(.seed) \(.run) \(.world)"' "$T/one")" \

@@ -382,7 +382,19 @@ static void this_machine_is_described(void)
     CU_ASSERT(libc);
 }
 
-UNIT_MAIN({"cgroup v2: the tightest limit of the path", cgroup_v2},
+/* Files are read by one rank of a node; the others have build ids, and say why no more. */
+static void checksums_by_one_rank(void)
+{
+    const struct env_context context = {.local_rank = 1};
+    auto_json *env = env_collect(&context);
+    const json_t *first = json_array_get(json_at(env, "libraries"), 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    CU_ASSERT(json_is_null(json_object_get(first, "sha256")));
+    CU_ASSERT_STR(json_read_str(first, "sha256_why"), "read by local rank 0");
+}
+
+UNIT_MAIN({"checksums by one rank of a node", checksums_by_one_rank},
+          {"cgroup v2: the tightest limit of the path", cgroup_v2},
           {"cgroup v2 in a container", cgroup_v2_in_a_container}, {"cgroup v1", cgroup_v1},
           {"cgroup hybrid", cgroup_hybrid},
           {"cgroup v1, only a subtree visible", cgroup_v1_subtree},

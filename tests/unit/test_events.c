@@ -105,7 +105,7 @@ static void without_a_trial_directory_nothing_happens(void)
     events_path(e, "data", "/tmp");
     CU_ASSERT_EQUAL(events_phase_begin(e, PHASE_EVAL, &err), 0);
     CU_ASSERT_EQUAL(events_put(e, EVENT_EVAL, json_object(), &err), 0);
-    CU_ASSERT_EQUAL(events_env(e, NULL, NULL, &err), 0);
+    CU_ASSERT_EQUAL(events_env(e, &(struct env_context){0}, &err), 0);
     CU_ASSERT_EQUAL(events_flush(e, &err), 0);
     CU_ASSERT_EQUAL(events_finish(e, 6, NULL), 6);
     CU_ASSERT_EQUAL(events_finish(NULL, 3, NULL), 3);
