@@ -138,10 +138,24 @@ static bool is_described(hwloc_topology_t t)
     return hwloc_obj_get_info_by_name(hwloc_get_root_obj(t), "Backend") != NULL;
 }
 
+/* hwloc's plugins, a package of their own, are found on a host and not in an image. They add
+ * nothing that is asked for here, but libxml2's needs (libstdc++) would stay in the process: a
+ * library that one arm has and the other lacks. */
+static int init_without_plugins(hwloc_topology_t *t)
+{
+    static const char name[] = "HWLOC_PLUGINS_PATH";
+    if (getenv(name))
+        return hwloc_topology_init(t);
+    setenv(name, "", 1);
+    int rc = hwloc_topology_init(t);
+    unsetenv(name);
+    return rc;
+}
+
 static int load_tree(hwloc_topology_t *out, const struct origin *o, struct error *err)
 {
     hwloc_topology_t t;
-    if (hwloc_topology_init(&t))
+    if (init_without_plugins(&t))
         return error_set(err, TOPO_EXIT, "cannot make a topology: out of memory");
     if (use_origin(t, o, err)) {
         hwloc_topology_destroy(t);

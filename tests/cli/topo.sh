@@ -40,6 +40,16 @@ match "are too many" "4 threads, 1 usable PU \\($last\\)" "$ERR"
 check "unpinned ones" taskset -c "$last" ncbench check -D launch.bind=none "$T/four.yaml"
 match "only share it" "4 threads, 1 usable PU \\($last\\): they share PUs" "$ERR"
 
+# ---- plugins of hwloc, which a host has and an image has not ---------------------------------------
+check "hwloc tells of its plugins" env -u HWLOC_PLUGINS_PATH HWLOC_PLUGINS_VERBOSE=1 ncbench topo show
+no_match "none is looked for" 'Starting plugin dlforeach in [^[:space:]]' "$ERR"
+if grep -q 'Starting plugin dlforeach' "$ERR"; then
+    check "a path that the user gives" env HWLOC_PLUGINS_PATH="$T" HWLOC_PLUGINS_VERBOSE=1 ncbench topo show
+    match "is the user's" "Starting plugin dlforeach in $T" "$ERR"
+else
+    skip "a path for plugins that the user gives" "this hwloc has no plugins"
+fi
+
 # ---- no CPU topology in /sys (gvisor#10484) --------------------------------------------------------
 mkdir "$T/empty"
 check "a machine without /sys" env HWLOC_FSROOT="$T/empty" ncbench topo show --json
