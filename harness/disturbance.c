@@ -109,52 +109,55 @@ static void judge_clock(const json_t *record, json_t *out, json_t *reasons)
                                 fabs(step)));
 }
 
-/* Did a rank tell that this GPU is its own? Where none tells, every GPU of the node may be. */
-static bool is_used(const json_t *record, const char *uuid)
+/* Did a rank tell that this GPU is its own? By the bus id: an instance of a GPU (MIG) has a UUID of
+ * its own. Where none tells, every GPU of the node may be. */
+static bool is_used(const json_t *record, const json_t *gpu)
 {
     const json_t *env = json_object_get(record, "env"), *rank;
+    const char *uuid = json_read_str(gpu, "uuid"), *pci = json_read_str(gpu, "pci");
     bool told = false;
     size_t i;
     json_array_foreach(env, i, rank)
     {
-        const char *own = json_read_str(rank, "gpu.uuid");
+        const char *own = json_read_str(rank, "gpu.uuid"), *at = json_read_str(rank, "gpu.pci");
         told = told || own;
-        if (own && uuid && !strcmp(own, uuid))
+        if ((own && uuid && !strcmp(own, uuid)) || (at && pci && !strcmp(at, pci)))
             return true;
     }
     return !told;
 }
 
-/* Reasons that the hardware has, not the driver's policy: a power cap is met by every busy GPU. */
-static void judge_gpu_clocks(const json_t *gpu, json_t *reasons)
+/* Heat and power brakes; a power cap is met by every busy GPU. */
+static void judge_gpu_clocks(const struct scenario *s, const json_t *gpu, json_t *reasons)
 {
-    static const char *const hardware[] = {"hw_slowdown", "hw_thermal", "hw_power_brake",
-                                           "sw_thermal"};
+    static const char *const held[] = {"hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal"};
     double share;
-    for (size_t i = 0; i < sizeof hardware / sizeof *hardware; i++) {
-        auto_free char *path = mem_printf("held_back.%s", hardware[i]);
-        if (json_read_f64(gpu, path, &share) && share > 0)
-            add(reasons,
-                mem_printf("clocks of GPU %s were held back (%s) in %.3g %% of the samples",
-                           json_read_str(gpu, "uuid"), hardware[i], share * 100));
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
+        auto_free char *path = mem_printf("held_back.%s", held[i]);
+        if (json_read_f64(gpu, path, &share) && share > s->disturbance.gpu_clocks)
+            add(reasons, mem_printf("clocks of GPU %s were held back (%s) in %.3g %% of the "
+                                    "samples; %.3g %% are allowed",
+                                    json_read_str(gpu, "uuid"), held[i], share * 100,
+                                    s->disturbance.gpu_clocks * 100));
     }
 }
 
-static void judge_gpus(const json_t *record, json_t *reasons)
+static void judge_gpus(const struct scenario *s, const json_t *record, json_t *reasons)
 {
     const json_t *devices = json_at(record, "gpu_telemetry.devices"), *gpu;
     size_t i;
     json_array_foreach(devices, i, gpu)
     {
-        const char *uuid = json_read_str(gpu, "uuid");
         const json_t *foreign = json_object_get(gpu, "foreign");
-        if (!is_used(record, uuid))
+        if (!is_used(record, gpu))
             continue;
-        judge_gpu_clocks(gpu, reasons);
-        if (json_array_size(foreign))
-            add(reasons,
-                mem_printf("process %lld, not of the trial, computes on GPU %s",
-                           (long long)json_integer_value(json_array_get(foreign, 0)), uuid));
+        judge_gpu_clocks(s, gpu, reasons);
+        /* others may have instances of the same GPU */
+        if (s->disturbance.gpu_processes && json_array_size(foreign) &&
+            !json_is_true(json_object_get(gpu, "mig")))
+            add(reasons, mem_printf("process %lld, not of the trial, computes on GPU %s",
+                                    (long long)json_integer_value(json_array_get(foreign, 0)),
+                                    json_read_str(gpu, "uuid")));
     }
 }
 
@@ -187,7 +190,7 @@ void disturbance_judge(const struct scenario *s, const struct records *earlier, 
     judge_cpu(s, record, out, reasons);
     judge_steal(s, earlier, record, out, reasons);
     judge_clock(record, out, reasons);
-    judge_gpus(record, reasons);
+    judge_gpus(s, record, reasons);
     json_put(out, "reasons", reasons);
     json_put(record, "disturbance", out);
     take_outcome(record, reasons);

@@ -8,9 +8,10 @@
  *   steal        the hypervisor took more than disturbance.steal of the machine's CPU time, and
  *                more than three times the median over the session's trials so far
  *   clock step   the wall clock moved by more than 0.1 s and 0.1 % against the monotonic one
- *   GPUs         of those that the ranks use: the hardware held clocks back (heat, a power brake)
- *                in a sample, or a process that is not the trial's computes there before or after
- *                it. A power cap is every busy GPU's and is only recorded
+ *   GPUs         of those that the ranks use: clocks held back for heat or by a power brake in more
+ *                than disturbance.gpu_clocks of the samples, or (disturbance.gpu_processes) a
+ *                process that is not the trial's computes there before or after it. A power cap is
+ *                every busy GPU's and is only recorded
  *
  * Contention among the trial's own ranks is none of these. A disturbed trial keeps its numbers; its
  * block is left out of the analysis and repeated (harness/blocks.h, session_run.c).

@@ -105,7 +105,8 @@ struct scenario {
         } gpu;
     } measure;
     struct { /* when a trial counts as disturbed; ratios */
-        double foreign_cpu, steal, max_repeated;
+        double foreign_cpu, steal, max_repeated, gpu_clocks;
+        bool gpu_processes;
     } disturbance;
     struct {
         char *dir;

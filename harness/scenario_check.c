@@ -238,14 +238,18 @@ static void check_gpu(const struct scenario *s, struct problems *problems)
                     s->measure.gpu.interval_s * 1e3, LEAST_GPU_INTERVAL_S * 1e3);
     if (!s->measure.gpu.required)
         return;
-    if (s->cells[0].is_slurm) {
+    if (s->n_cells && s->cells[0].is_slurm) {
         add_problem(problems, NCBENCH_EXIT_SCENARIO,
                     "measure.gpu.required: trials are steps of Slurm, and the GPUs of their nodes "
                     "cannot be asked from here");
         return;
     }
+    unsigned n = 0;
     if (!nvml_open(&api, &why))
         add_problem(problems, NCBENCH_EXIT_ENVIRONMENT, "measure.gpu is required: %s", why);
+    else if (api.count(&n) || n == 0)
+        add_problem(problems, NCBENCH_EXIT_ENVIRONMENT,
+                    "measure.gpu is required: the driver sees no GPU");
     nvml_close(&api);
 }
 

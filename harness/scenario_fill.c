@@ -370,6 +370,8 @@ static void fill_limits(const json_t *doc, struct scenario *s)
     json_read_f64(doc, "disturbance.foreign_cpu", &s->disturbance.foreign_cpu);
     json_read_f64(doc, "disturbance.steal", &s->disturbance.steal);
     json_read_f64(doc, "disturbance.max_repeated", &s->disturbance.max_repeated);
+    json_read_f64(doc, "disturbance.gpu_clocks", &s->disturbance.gpu_clocks);
+    json_read_bool(doc, "disturbance.gpu_processes", &s->disturbance.gpu_processes);
     json_read_bool(doc, "measure.topology", &s->measure.topology);
     json_read_bool(doc, "measure.require_counters", &s->measure.require_counters);
     push_strings(json_at(doc, "measure.counters"), &s->measure.counters);

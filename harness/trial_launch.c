@@ -33,14 +33,30 @@ static void set_all(struct strv *env, const struct strv *assignments)
     }
 }
 
+/* As nanochat's options are read: '-' or '_' in the name, the value in the same word or the next.
+ */
 bool trial_asks_for_cuda(const struct trial_facts *f)
 {
-    return strv_contains(&f->cell->argv, "--device-type=cuda");
+    static const char *const names[] = {"--device-type", "--device_type"};
+    const struct strv *argv = &f->cell->argv;
+    for (size_t i = 0; i < argv->count; i++)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            const size_t n = strlen(names[k]);
+            const char *word = argv->items[i];
+            if (strncmp(word, names[k], n) != 0)
+                continue;
+            if (!strcmp(word + n, "=cuda") ||
+                (!word[n] && i + 1 < argv->count && !strcmp(argv->items[i + 1], "cuda")))
+                return true;
+        }
+    return false;
 }
 
 double trial_gpu_interval_s(const struct trial_facts *f)
 {
     const struct scenario *s = f->context->scenario;
+    if (trial_is_step(f)) /* whose GPUs are other nodes' */
+        return 0;
     return s->measure.gpu.asked || trial_asks_for_cuda(f) ? s->measure.gpu.interval_s : 0;
 }
 

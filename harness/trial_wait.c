@@ -61,7 +61,7 @@ static bool is_over(struct trial_facts *f)
  * trial's too. */
 static void observe(struct trial_facts *f, struct watch *w, struct collectors *c, double now)
 {
-    if (now - w->ticked_s < c->tick_s)
+    if (now - w->ticked_s < 0.5)
         return;
     w->ticked_s = now;
     w->found.count = 0;
@@ -115,13 +115,10 @@ static void show_progress(const struct trial_facts *f)
 }
 
 /* How long to sleep: a tick, or less when a limit comes first. */
-static double pause_s(const struct trial_facts *f, double tick_s, double now)
+static double pause_s(const struct trial_facts *f, double now)
 {
     const struct trial_context *c = f->context;
     double limit = c->scenario->limits.trial_s, pause = c->progress ? TICK_SHOWN_S : TICK_S;
-    /* The cgroup's ticks may wait for ours, samples that were asked for more often may not. */
-    if (trial_gpu_interval_s(f) > 0 && tick_s < pause)
-        pause = tick_s;
     if (limit > 0 && f->spawn_s + limit - now < pause)
         pause = f->spawn_s + limit - now;
     if (c->deadline_s > 0 && c->deadline_s - now < pause)
@@ -142,7 +139,7 @@ void trial_wait(struct trial_facts *f, struct collectors *collectors)
         for (size_t i = 0; f->context->launcher->tick && i < f->n_processes; i++)
             f->context->launcher->tick(&f->processes[i].job);
         show_progress(f);
-        interrupt_wait(f->context->interrupt, pause_s(f, collectors->tick_s, now));
+        interrupt_wait(f->context->interrupt, pause_s(f, now));
     }
     processes_release(&w.found);
 }

@@ -34,7 +34,6 @@ extern const struct collector_ops collector_nvml;   /* gpu_telemetry */
 #define COLLECTORS_MAX 8
 struct collectors {
     void *states[COLLECTORS_MAX];
-    double tick_s; /* longest time between two ticks */
 };
 void collectors_start(struct collectors *c, const struct collector_context *context);
 void collectors_tick(struct collectors *c, const struct processes *processes);

@@ -5,13 +5,9 @@ static const struct collector_ops *const table[] = {&collector_host, &collector_
 #define COUNT (sizeof table / sizeof *table)
 _Static_assert(COUNT <= COLLECTORS_MAX, "raise COLLECTORS_MAX");
 
-/* Of a container's cgroup before it is gone. */
-#define TICK_S 0.5
-
 void collectors_start(struct collectors *c, const struct collector_context *context)
 {
-    const double gpu = context->gpu_interval_s;
-    *c = (struct collectors){.tick_s = gpu > 0 && gpu < TICK_S ? gpu : TICK_S};
+    *c = (struct collectors){0};
     for (size_t i = 0; i < COUNT; i++)
         c->states[i] = table[i]->start(context);
 }

@@ -23,6 +23,8 @@ static const struct symbol symbols[] = {
     {AT(by_index), true, {"nvmlDeviceGetHandleByIndex_v2", NULL}},
     {AT(name), true, {"nvmlDeviceGetName", NULL}},
     {AT(uuid), true, {"nvmlDeviceGetUUID", NULL}},
+    {AT(pci), false, {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2"}},
+    {AT(mig_mode), false, {"nvmlDeviceGetMigMode", NULL}},
     {AT(power_mw), false, {"nvmlDeviceGetPowerUsage", NULL}},
     {AT(power_limit_mw), false, {"nvmlDeviceGetEnforcedPowerLimit", NULL}},
     {AT(energy_mj), false, {"nvmlDeviceGetTotalEnergyConsumption", NULL}},

@@ -19,7 +19,19 @@ struct nvml_process {
     unsigned gpu_instance, compute_instance;
 };
 
-enum { NVML_OK = 0, NVML_NOT_SUPPORTED = 3, NVML_INSUFFICIENT_SIZE = 7 };
+struct nvml_pci {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
+
+enum {
+    NVML_OK = 0,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NO_PERMISSION = 4,
+    NVML_INSUFFICIENT_SIZE = 7,
+    NVML_FUNCTION_NOT_FOUND = 13
+};
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
 enum { NVML_TEMPERATURE_GPU = 0 };
 enum { NVML_ECC_UNCORRECTED = 1 };
@@ -47,6 +59,8 @@ struct nvml_api {
     int (*name)(nvml_device_t, char *text, unsigned size);
     int (*uuid)(nvml_device_t, char *text, unsigned size);
     /* may be NULL */
+    int (*pci)(nvml_device_t, struct nvml_pci *out);
+    int (*mig_mode)(nvml_device_t, unsigned *current, unsigned *pending);
     int (*power_mw)(nvml_device_t, unsigned *out);
     int (*power_limit_mw)(nvml_device_t, unsigned *out);
     int (*energy_mj)(nvml_device_t, unsigned long long *out);

@@ -9,7 +9,7 @@
  * and after, formatting and writing the events. That is in a trial's wall time, not in its steps'.
  *
  * Outside: what the harness's collectors (host, rusage, cgroup) take at start and stop of a trial
- * and at each tick, twice a second, of the time of one PU. */
+ * and at each tick, at most twice a second, of the time of one PU. */
 #include "common/clock.h"
 #include "common/counters.h"
 #include "common/fs.h"

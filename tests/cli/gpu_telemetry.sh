@@ -40,7 +40,7 @@ equal "a power cap is told and no disturbance" "$(of '[.gpu_telemetry.devices[0]
 
 FAKE_NVML_BARE=1 session
 equal "what a card does not count is null" "$(of '.gpu_telemetry.devices[0] | [.energy_j, .energy_j_why, .ecc_uncorrected]')" \
-    '[null,"the device does not count it",null]'
+    '[null,"the device does not tell",null]'
 
 # ---- the driver stops to answer in mid run ---------------------------------------------------------
 FAKE_NVML_LOST_AFTER=6 session
@@ -55,6 +55,44 @@ FAKE_NVML_LOST_AFTER=6 session -D measure.gpu.required=true
 equal "where it is required the trial is invalid" "$code $(of '[.outcome, .reasons[0]]')" \
     '5 ["invalid","GPU telemetry is required and was lost: GPU-00000000: Unknown Error"]'
 
+FAKE_NVML_LOST_END=1 session -D measure.gpu.required=true
+equal "lost in the last moment is lost" "$code $(of '[.gpu_telemetry.status, .outcome, .gpu_telemetry.devices[0].energy_j_why]')" \
+    '5 ["lost","invalid","lost before the end"]'
+FAKE_NVML_FORBIDDEN=1 session
+equal "what may not be read is not told, and no loss" "$(of '.gpu_telemetry | [.status, .devices[0].sm_mhz, .devices[0].sm_mhz_why, .devices[0].power_w.min]')" \
+    '["ok",null,"the device does not tell",100]'
+
+# ---- the driver does not come back -----------------------------------------------------------------
+FAKE_NVML_HANG_AFTER=6 session --blocks 2
+equal "a driver that hangs holds nothing up" "$code" 0
+equal "it is told from when on" "$(jq -c 'select(.block == 0).gpu_telemetry | [.status, .reason, .samples, .lost_s > 0]' "$S/trials.jsonl")" \
+    '["lost","the driver did not answer within 3 s",3,true]'
+equal "and not asked again" "$(jq -r 'select(.block == 1).gpu_telemetry.reason' "$S/trials.jsonl")" \
+    'the driver did not answer in an earlier trial, and hangs'
+sed 's/sleep, "0.6"/sleep, "30"/' "$T/s.yaml" >"$T/long.yaml"
+FAKE_NVML_HANG_AFTER=6 ncbench run --progress none --out "$T/long" "$T/long.yaml" --blocks 1 -D limits.trial=1s >"$OUT" 2>"$ERR"
+equal "limits are kept meanwhile" "$(jq -r .outcome "$(tail -n 1 "$OUT")/trials.jsonl" | sort -u)" timeout
+
+# ---- short trials ----------------------------------------------------------------------------------
+sed 's/sleep, "0.6"/sleep, "0"/; s/interval: 50ms/interval: 5s/' "$T/s.yaml" >"$T/short.yaml"
+ncbench run --progress none --out "$T/short" "$T/short.yaml" --blocks 1 >"$OUT" 2>"$ERR"
+equal "over before the first sample: no telemetry" \
+    "$(jq -c '.gpu_telemetry | [.status, .reason, .samples, .devices[0].power_w_why]' "$(tail -n 1 "$OUT")/trials.jsonl" | sort -u)" \
+    '["unavailable","the trial was over before the first sample",0,"no sample was taken"]'
+
+# ---- others on the GPUs, and heat: a disturbance ---------------------------------------------------
+export -n NCBENCH_WATCH
+FAKE_NVML_PROCESS=4711 FAKE_NVML_PROCESSES=200 session
+match "a process of others" '"process 4711, not of the trial, computes on GPU GPU-00000001"' <(of .reasons)
+equal "however many they are" "$(of '.gpu_telemetry.devices[1].foreign | length')" 200
+FAKE_NVML_PROCESS=4711 session -D disturbance.gpu_processes=false
+no_match "which the site may allow" 'computes on GPU' <(of .reasons)
+FAKE_NVML_REASONS=0x44 session
+match "heat" 'clocks of GPU GPU-00000000 were held back \(hw_thermal\) in 100 % of the samples; 5 % are allowed' <(of .reasons)
+FAKE_NVML_REASONS=0x44 session -D disturbance.gpu_clocks=100%
+no_match "as much of it as is allowed" 'held back' <(of .reasons)
+export NCBENCH_WATCH=off
+
 # ---- no driver -------------------------------------------------------------------------------------
 FAKE_NVML_INIT=9 session
 equal "no driver: said, and no number" "$code $(of '.gpu_telemetry | [.status, .reason, .samples, .devices, .lost_s]')" \
@@ -65,6 +103,8 @@ FAKE_NVML_DEVICES=0 session
 equal "a driver without a GPU" "$(of .gpu_telemetry.reason)" '"the driver sees no GPU"'
 NCBENCH_NVML=off check_rc 4 "required, and not there" ncbench check -D measure.gpu.required=true "$T/s.yaml"
 match "says which and why" 'measure.gpu is required: NCBENCH_NVML=off' "$ERR"
+FAKE_NVML_DEVICES=0 check_rc 4 "required, and no GPU" ncbench check -D measure.gpu.required=true "$T/s.yaml"
+match "says so" 'measure.gpu is required: the driver sees no GPU' "$ERR"
 check_rc 3 "too often" ncbench check -D measure.gpu.interval=10ms "$T/s.yaml"
 match "says the least" 'measure.gpu.interval is 10 ms: at least 50 ms' "$ERR"
 

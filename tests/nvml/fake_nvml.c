@@ -5,14 +5,26 @@
  *   FAKE_NVML_LOST_AFTER=n   power readings that succeed; later ones answer "Unknown Error"
  *   FAKE_NVML_REASONS=bits   why clocks are held back (0x4, the power cap)
  *   FAKE_NVML_PROCESS=pid    computes on GPU 1
+ *   FAKE_NVML_PROCESSES=n    so many compute on GPU 1 (1, with FAKE_NVML_PROCESS)
  *   FAKE_NVML_BARE=1         no energy counter, no ECC: a small old card
+ *   FAKE_NVML_HANG_AFTER=n   power readings that come back; the next one never does
+ *   FAKE_NVML_LOST_END=1     the energy counter answers "Unknown Error" but for the first time
+ *   FAKE_NVML_FORBIDDEN=1    clocks may not be read: "Insufficient Permissions"
  *
  * The k-th reading of the power of GPU i is 100 (i + 1) + k W; its energy is 5 J more each time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, UNKNOWN = 999 };
+enum {
+    OK = 0,
+    NOT_SUPPORTED = 3,
+    NO_PERMISSION = 4,
+    NOT_FOUND = 6,
+    INSUFFICIENT_SIZE = 7,
+    UNKNOWN = 999
+};
 #define GPUS_MAX 8
 
 struct nvml_device {
@@ -92,6 +104,8 @@ int nvmlDeviceGetPowerUsage(struct nvml_device *d, unsigned *milliwatts)
 {
     if (readings++ >= number("FAKE_NVML_LOST_AFTER", 1L << 30))
         return UNKNOWN;
+    while (readings > number("FAKE_NVML_HANG_AFTER", 1L << 30))
+        pause();
     *milliwatts = 100000 * (d->index + 1) + 1000 * d->readings++;
     return OK;
 }
@@ -108,6 +122,8 @@ int nvmlDeviceGetTotalEnergyConsumption(struct nvml_device *d, unsigned long lon
 int nvmlDeviceGetTotalEnergyConsumption(struct nvml_device *d, unsigned long long *millijoules)
 {
     *millijoules = 5000ULL * d->energies++;
+    if (d->energies > 1 && number("FAKE_NVML_LOST_END", 0))
+        return UNKNOWN;
     return number("FAKE_NVML_BARE", 0) ? NOT_SUPPORTED : OK;
 }
 
@@ -116,7 +132,7 @@ int nvmlDeviceGetClockInfo(struct nvml_device *d, int which, unsigned *mhz)
 {
     (void)d;
     *mhz = which == 1 ? 1755 : 3201;
-    return OK;
+    return number("FAKE_NVML_FORBIDDEN", 0) ? NO_PERMISSION : OK;
 }
 
 int nvmlDeviceGetMaxClockInfo(struct nvml_device *d, int which, unsigned *mhz);
@@ -164,10 +180,23 @@ int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *d, unsigned *n, 
 {
     unsigned room = *n;
     long pid = number("FAKE_NVML_PROCESS", 0);
-    *n = pid && d->index == 1;
+    *n = pid && d->index == 1 ? (unsigned)number("FAKE_NVML_PROCESSES", 1) : 0;
     if (*n > room)
         return INSUFFICIENT_SIZE;
-    if (*n)
-        *out = (struct process){(unsigned)pid, 1 << 20, 0, 0};
+    for (unsigned i = 0; i < *n; i++)
+        out[i] = (struct process){(unsigned)pid + i, 1 << 20, 0, 0};
+    return OK;
+}
+
+struct pci {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
+
+int nvmlDeviceGetPciInfo_v3(struct nvml_device *d, struct pci *out);
+int nvmlDeviceGetPciInfo_v3(struct nvml_device *d, struct pci *out)
+{
+    *out = (struct pci){.bus = 0x18 + d->index};
     return OK;
 }

@@ -30,7 +30,7 @@ static json_t *record_of(const struct seen *s, const char *outcome)
 static enum outcome judge(const struct seen *s, const struct records *earlier, const char *outcome,
                           char reason[200])
 {
-    struct scenario scenario = {.disturbance = {.05, .005, .25}};
+    struct scenario scenario = {.disturbance = {.05, .005, .25, .05, true}};
     json_t *r = record_of(s, outcome);
     unsetenv(ENV_WATCH);
     disturbance_judge(&scenario, earlier, r);
@@ -118,7 +118,7 @@ static void clock_step(void)
 static void only_what_is_ok(void)
 {
     struct records none = {0};
-    struct scenario scenario = {.disturbance = {.05, .005, .25}};
+    struct scenario scenario = {.disturbance = {.05, .005, .25, .05, true}};
     struct seen s = quiet;
     s.others_cpu_s = 50;
     CU_ASSERT_EQUAL(judge(&s, &none, "oom", NULL), OUTCOME_OOM);
@@ -140,7 +140,7 @@ static void only_what_is_ok(void)
 /* Ranks that are children of a daemon: their own work would look like that of others. */
 static void children_of_a_daemon(void)
 {
-    struct scenario scenario = {.disturbance = {.05, .005, .25}};
+    struct scenario scenario = {.disturbance = {.05, .005, .25, .05, true}};
     struct records none = {0};
     struct trial_context context = {.scenario = &scenario};
     const char *const kinds[] = {"docker", "podman"};
@@ -164,12 +164,14 @@ static void children_of_a_daemon(void)
 static enum outcome judge_gpus(const char *gpus, const char *mine, char reason[200])
 {
     struct records none = {0};
-    struct scenario scenario = {.disturbance = {.05, .005, .25}};
+    struct scenario scenario = {.disturbance = {.05, .005, .25, .05, true}};
     json_t *r = record_of(&quiet, "ok"), *env = json_array();
     json_t *devices = json_loads(gpus, 0, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(devices);
     json_put(r, "gpu_telemetry", json_pack("{s:o}", "devices", devices));
-    json_array_append_new(env, mine ? json_pack("{s:{s:s}}", "gpu", "uuid", mine) : json_object());
+    json_array_append_new(
+        env, mine ? json_pack("{s:{s:s, s:s}}", "gpu", "uuid", mine, "pci", "0000:18:00.0")
+                  : json_object());
     json_put(r, "env", env);
     unsetenv(ENV_WATCH);
     disturbance_judge(&scenario, &none, r);
@@ -192,11 +194,18 @@ static void gpus(void)
                                  "{\"uuid\": \"GPU-b\", \"held_back\": {}, \"foreign\": [4711]}]";
     CU_ASSERT_EQUAL(judge_gpus(capped, "GPU-a", why), OUTCOME_OK); /* every busy GPU's */
     CU_ASSERT_EQUAL(judge_gpus(hot, "GPU-a", why), OUTCOME_DISTURBED);
-    CU_ASSERT_STR(why, "clocks of GPU GPU-a were held back (hw_thermal) in 25 % of the samples");
+    CU_ASSERT_STR(
+        why,
+        "clocks of GPU GPU-a were held back (hw_thermal) in 25 % of the samples; 5 % are allowed");
     CU_ASSERT_EQUAL(judge_gpus(hot, "GPU-b", why), OUTCOME_OK); /* a neighbour's heat */
     CU_ASSERT_EQUAL(judge_gpus(shared, "GPU-a", why), OUTCOME_OK);
     CU_ASSERT_EQUAL(judge_gpus(shared, "GPU-b", why), OUTCOME_DISTURBED);
     CU_ASSERT_STR(why, "process 4711, not of the trial, computes on GPU GPU-b");
+    /* an instance of a GPU has a UUID of its own, and others may have others: by the bus id */
+    static const char mig[] = "[{\"uuid\": \"GPU-a\", \"pci\": \"0000:18:00.0\", \"mig\": true, "
+                              "\"held_back\": {\"hw_thermal\": 1}, \"foreign\": [4711]}]";
+    CU_ASSERT_EQUAL(judge_gpus(mig, "MIG-x", why), OUTCOME_DISTURBED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(why, "hw_thermal"));
     /* no rank tells: any GPU of the node may be the trial's */
     CU_ASSERT_EQUAL(judge_gpus(shared, NULL, why), OUTCOME_DISTURBED);
 }
