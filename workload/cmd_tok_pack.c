@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LAST_FILE 999999 /* as names of one length can count */
+
 struct tok_pack_options {
     char *data, *out, *tokenizer;
     int64_t val_every, val_files, file_tokens;
@@ -24,7 +26,7 @@ const struct option_spec tok_pack_options[] = {
     {"data", 0, OPT_STRING, FIELD(data), NULL, 0, 0, "PATH",
      "text: a file, plain or gzip, or a directory of them"},
     {"out", 0, OPT_STRING, FIELD(out), NULL, 0, 0, "DIR",
-     "directory to make: train_NNNNN.tokens, and validation.tokens, the last by name"},
+     "directory to make: train_NNNNNN.tokens, and validation.tokens, the last by name"},
     {"tokenizer", 0, OPT_STRING, FIELD(tokenizer), NULL, 0, 0, "PATH",
      "tokenizer.json or its directory; without it $NANOCHAT_BASE_DIR/tokenizer"},
     {"val-every", 0, OPT_INT, FIELD(val_every), "100", 2, 1e15, "N",
@@ -39,7 +41,7 @@ const struct option_spec tok_pack_options[] = {
 struct packer {
     const struct tok_pack_options *options;
     struct tokenizer *tokenizer;
-    const char *dir;
+    const char *out, *dir;      /* the directory to be, and where it is made */
     struct token_buffer tokens; /* not written yet */
     int64_t files, written;     /* training files; tokens in all files */
 };
@@ -56,7 +58,12 @@ static int write_file(struct packer *p, const char *path, size_t n, struct error
 
 static int write_train(struct packer *p, size_t n, struct error *err)
 {
-    auto_free char *path = mem_printf("%s/train_%05" PRId64 ".tokens", p->dir, p->files);
+    if (p->files > LAST_FILE)
+        return error_set(err, NANOCHAT_EXIT_PLAN,
+                         "more than %d training files: their order is that of their names; give a "
+                         "larger --file-tokens",
+                         LAST_FILE + 1);
+    auto_free char *path = mem_printf("%s/train_%06" PRId64 ".tokens", p->dir, p->files);
     p->files++;
     return write_file(p, path, n, err);
 }
@@ -126,9 +133,9 @@ static int pack_aside(struct packer *p, const char *aside, struct error *err)
     if (fs_mkdir_p(aside, NANOCHAT_EXIT_WRITE, err) || pack_split(p, SPLIT_TRAIN, err) ||
         pack_split(p, SPLIT_VAL, err))
         return -err->code;
-    if (rename(aside, p->options->out))
+    if (rename(aside, p->out))
         return error_errno(err, NANOCHAT_EXIT_WRITE, errno, "cannot rename %s to %s", aside,
-                           p->options->out);
+                           p->out);
     return 0;
 }
 
@@ -137,14 +144,17 @@ static int pack(const struct tok_pack_options *o, struct error *err)
     if (!o->data || !o->out)
         return error_set(err, NANOCHAT_EXIT_USAGE, "option --%s is required",
                          o->data ? "out" : "data");
-    if (fs_exists(o->out)) {
-        error_set(err, NANOCHAT_EXIT_WRITE, "%s exists already", o->out);
+    auto_free char *out = mem_strdup(o->out);
+    for (size_t n = strlen(out); n > 1 && out[n - 1] == '/'; n--)
+        out[n - 1] = '\0'; /* as a shell completes it */
+    if (fs_exists(out)) {
+        error_set(err, NANOCHAT_EXIT_WRITE, "%s exists already", out);
         error_hint(err, "remove it, or choose another --out");
         return -err->code;
     }
     auto_free char *path = o->tokenizer ? mem_strdup(o->tokenizer) : fs_below_base("tokenizer");
-    auto_free char *aside = mem_printf("%s.incomplete", o->out);
-    struct packer p = {.options = o};
+    auto_free char *aside = mem_printf("%s.incomplete", out);
+    struct packer p = {.options = o, .out = out};
     const double start_s = clock_mono_s();
     if (tokenizer_load(path, &p.tokenizer, err))
         return -err->code;
@@ -157,7 +167,7 @@ static int pack(const struct tok_pack_options *o, struct error *err)
         printf("vocab_size: %" PRId64 "\ntokenizer: %s\nfiles: %" PRId64
                "\ntime: %.4f\nsaved: %s\n",
                tokenizer_vocab_size(p.tokenizer), tokenizer_hash(p.tokenizer), p.files + 1,
-               clock_mono_s() - start_s, o->out);
+               clock_mono_s() - start_s, out);
         if (fflush(stdout) || ferror(stdout))
             rc = error_set(err, NANOCHAT_EXIT_WRITE, "cannot write standard output");
     }

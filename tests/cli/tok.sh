@@ -102,7 +102,7 @@ match "hints at tok-train" 'hint: train a tokenizer' "$ERR"
 
 # ---- token files ---------------------------------------------------------------------------------
 tokenizer=$T/base/tokenizer
-check "tok-pack" nanochat tok-pack --data "$T/text.txt" --out "$T/packed" --file-tokens=5000
+check "tok-pack" nanochat tok-pack --data "$T/text.txt" --out "$T/packed/" --file-tokens=5000
 match "tells what it wrote" '^validation: [0-9]+ documents, [0-9]+ tokens$' "$OUT"
 files=$(find "$T/packed" -name 'train_*.tokens' | wc -l)
 equal "as many training files as are needed" "$files" \
