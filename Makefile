@@ -89,8 +89,7 @@ docs: programs
 install: programs
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(BIN)/nanochat $(BIN)/ncbench $(DESTDIR)$(PREFIX)/bin/
-	$(if $(NVCC_PATH),install -d $(DESTDIR)$(PREFIX)/lib,rm -f $(DESTDIR)$(PREFIX)/lib/nanochat-cuda.so)
-	$(if $(NVCC_PATH),install -m 755 $(CUDA_LIB) $(DESTDIR)$(PREFIX)/lib/)
+	$(call cuda_install,$(DESTDIR)$(PREFIX)/lib)
 	$(BIN)/nanochat man > $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1
 	$(BIN)/ncbench man > $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
 

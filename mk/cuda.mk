@@ -70,14 +70,15 @@ $(CUDA_BUILD)/%.o: %.c $(CUDA_BUILD)/flags.stamp
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -fPIC $(CUDA_DEFINES) -MMD -MP -c -o $@ $<
 else
-# One of an earlier build would be opened, and packed into images, as if it were this build's.
-programs: cuda-absent
-cuda-absent:
-	@if [ -e $(CUDA_LIB) ]; then printf '  RM   %s, of an earlier build\n' $(CUDA_LIB); rm -f $(CUDA_LIB); fi
-.PHONY: cuda-absent
+# That of an earlier build is another one's to remove: no nvcc on a PATH (sudo's) is no wish to be without it. It is told.
+CUDA_KEPT = $(if $(wildcard $(CUDA_LIB)),; $(CUDA_LIB) of an earlier build stays)
 endif
 
-cuda_report = printf '%-8s %-4s %s\n' CUDA $(if $(NVCC_PATH),yes '($(CUDA_ARCHS); cuDNN $(if $(CUDA_CUDNN),yes,no), NCCL $(if $(CUDA_NCCL),yes,no))',no '($(CUDA_WHY))')
+# What lies in lib/, whoever built it: CUDA=0 alone installs none, and takes an installed one away.
+cuda_install = $(if $(filter 0,$(CUDA)),rm -f $(1)/nanochat-cuda.so,\
+	if [ -e $(CUDA_LIB) ]; then install -d $(1) && install -m 755 $(CUDA_LIB) $(1)/; fi)
+
+cuda_report = printf '%-8s %-4s %s\n' CUDA $(if $(NVCC_PATH),yes '($(CUDA_ARCHS); cuDNN $(if $(CUDA_CUDNN),yes,no), NCCL $(if $(CUDA_NCCL),yes,no))',no '($(CUDA_WHY)$(CUDA_KEPT))')
 
 # ---- GPU tests: built anywhere, run on a machine with a GPU by tests/gpu/run ----------------------
 GPU_TESTS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(wildcard tests/gpu/*.c))

@@ -65,10 +65,11 @@ ifeq ($(CUDA),0)
 NVCC_PATH :=
 CUDA_WHY := CUDA=0
 else
-NVCC_PATH := $(shell command -v "$(NVCC)" 2>/dev/null)
+# sudo's PATH has no toolkit in it: where one lies is looked at as well.
+NVCC_PATH := $(shell command -v "$(NVCC)" 2>/dev/null || command -v "$(or $(CUDA_HOME),/usr/local/cuda)/bin/$(NVCC)" 2>/dev/null)
 CUDA_WHY := nvcc not found
 ifeq ($(CUDA)$(NVCC_PATH),1)
-$(error CUDA=1 but nvcc was not found; put it on PATH or give NVCC=/path/to/nvcc)
+$(error CUDA=1 but nvcc was not found; put it on PATH, give NVCC=/path/to/nvcc or CUDA_HOME)
 endif
 endif
 endif

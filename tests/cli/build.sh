@@ -2,7 +2,7 @@
 # Each case runs make in a copy of the tree with its own PATH, and only asks for its plan (-n).
 # shellcheck source=tests/cli/lib.sh
 . tests/cli/lib.sh
-unset MAKEFLAGS MFLAGS MAKELEVEL CUDA CUDA_HOME # of the make that runs the tests
+unset MAKEFLAGS MFLAGS MAKELEVEL CUDA CUDA_HOME NVCC # of the make that runs the tests
 
 # A PATH without nvcc: links to every program that the build needs.
 mkdir -p "$T/bin"
@@ -13,6 +13,7 @@ done
 build() { # PATH is the first argument, the rest goes to make
     local path=$1
     shift
+    [ "$path" != "$T/bin" ] || set -- CUDA_HOME="$T/none" "$@" # no toolkit of this machine
     run env PATH="$path" make --no-print-directory BUILD="$T/build" BIN="$T/build/bin" "$@"
 }
 
@@ -69,15 +70,33 @@ no_match "CUDA objects keep through a build without CUDA" 'nvcc' "$OUT"
 build "$T/toolkit/bin:$T/bin" CUDA_ARCHS='86 90' "$T/build/cuda/kernels/cuda/norm.o"
 match "other architectures compile them again" 'NVCC' "$OUT"
 
-# The library of CUDA lies beside the programs of the same build, and goes with a build without it.
+# The library of CUDA lies beside the programs of the same build; a build that makes none leaves it there.
 build "$T/toolkit/bin:$T/bin" -n programs
 match "the library goes beside BIN" "-o $T/build/lib/nanochat-cuda\.so|LD +$T/build/lib/nanochat-cuda\.so" "$OUT"
-mkdir -p "$T/build/lib" && touch "$T/build/lib/nanochat-cuda.so"
-build "$T/bin" CUDA=0 cuda-absent
-if [ -e "$T/build/lib/nanochat-cuda.so" ]; then not_ok "CUDA=0 leaves none of an earlier build" "it is there"; else
-    ok "CUDA=0 leaves none of an earlier build"
-fi
-match "and says so" 'RM +.*nanochat-cuda\.so' "$OUT"
+make_toolkit "$T/home"
+build "$T/bin" CUDA_HOME="$T/home" -n programs
+match "nvcc is found in CUDA_HOME" 'CUDA +yes' <(tr -d "'" <"$OUT" | sed 's/.*%s.n //')
+mkdir -p "$T/build/lib" && echo built >"$T/build/lib/nanochat-cuda.so"
+mkdir -p "$T/build/bin" && printf '#!/bin/sh\n' | tee "$T/build/bin/nanochat" >"$T/build/bin/ncbench"
+chmod +x "$T/build/bin/nanochat" "$T/build/bin/ncbench"
+installed=$T/dest/lib/nanochat-cuda.so
+# Only what concerns the library: the programs are taken as they are.
+install_it() { build "$T/bin" PREFIX=/ DESTDIR="$T/dest" -o programs "$@" install; }
+install_it
+equal "without nvcc, make install works" $? 0
+check "the library of an earlier build is installed" cmp "$T/build/lib/nanochat-cuda.so" "$installed"
+mv "$T/build/lib/nanochat-cuda.so" "$T/aside"
+install_it
+check "where there is none, the installed one stays" test -e "$installed"
+mv "$T/aside" "$T/build/lib/nanochat-cuda.so"
+install_it CUDA=0
+check_rc 1 "with CUDA=0 it goes" test -e "$installed"
+for cuda in auto 0; do
+    build "$T/bin" CUDA=$cuda -n programs
+    match "CUDA=$cuda without nvcc: the built one stays, in so many words" 'CUDA.*nanochat-cuda\.so of an earlier build stays' "$OUT"
+    no_match "and nothing removes it" 'rm -f .*nanochat-cuda\.so' "$OUT"
+done
+check "it is there" test -e "$T/build/lib/nanochat-cuda.so"
 
 # make cannot hold a path with a space: said, and the rest still builds.
 make_toolkit "$T/my toolkit"
