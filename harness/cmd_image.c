@@ -244,6 +244,19 @@ static int do_build(const struct image_options *o, bool named, struct error *err
     return failed ? -err->code : 0;
 }
 
+/* The store may have the archive's image under another name than the one that was given. */
+static bool cold_unknown(const struct image_options *o, const struct image_imported *i)
+{
+    return o->cold && i->archive && !i->target && !i->removed;
+}
+
+static const char *import_state(const struct image_options *o, const struct image_imported *i)
+{
+    if (i->present)
+        return "present";
+    return o->cold ? "cold" : "warm";
+}
+
 static void print_import_json(const struct image_options *o, const struct image_imported *i,
                               struct str *out)
 {
@@ -251,7 +264,10 @@ static void print_import_json(const struct image_options *o, const struct image_
     json_put_str(obj, "runtime", o->runtime);
     json_put_str(obj, "source", i->source);
     json_put_str(obj, "from", i->archive ? "archive" : "registry");
-    json_put_str(obj, "state", i->present ? "present" : o->cold ? "cold" : "warm");
+    if (cold_unknown(o, i))
+        json_put_null(obj, "state", "nothing was there to remove by the name that --name gives");
+    else
+        json_put_str(obj, "state", import_state(o, i));
     if (i->target)
         json_put_str(obj, "file", i->target);
     else
@@ -278,8 +294,10 @@ static void print_import_text(const struct image_options *o, const struct image_
         str_appendf(out, "%s: %s is there; nothing was imported\n", o->runtime, into);
     else
         str_appendf(out, "%s: %s import of %s into %s in %s\n", o->runtime,
-                    o->cold ? "cold" : "warm", i->source, into,
+                    cold_unknown(o, i) ? "perhaps cold" : import_state(o, i), i->source, into,
                     num_format_duration(took, sizeof took, i->import_s));
+    if (cold_unknown(o, i))
+        str_appendf(out, "nothing was there to remove by the name %s\n", o->name);
     if (i->lock_wait_s >= 0.1)
         str_appendf(out, "waited %s for another job's import\n",
                     num_format_duration(waited, sizeof waited, i->lock_wait_s));

@@ -35,7 +35,8 @@
  * trials.
  *
  * cold: what the runtime has of it is removed first, and layers of a registry go to an empty cache
- * (layers that other images share stay in a store). Two jobs that import the same thing wait for
+ * (layers that other images share stay in a store). Of an archive only its caller knows the name in
+ * the store: if none of that name was there, the import is not known to be cold. Two jobs that import the same thing wait for
  * each other; a file is made aside and renamed, so that there is a whole one or none. */
 struct image_import_request {
     const char *kind;   /* of a runtime */
@@ -47,6 +48,7 @@ struct image_import_request {
 struct image_imported {
     char *source, *target; /* absolute; owned; target NULL: the store */
     bool archive, present; /* present: the file was there, nothing was imported */
+    bool removed;          /* cold, a store: an image of that name was there */
     double lock_wait_s, import_s;
     int64_t bytes; /* of the file; -1: a store */
 };

@@ -56,6 +56,10 @@ static int check_options(const struct job *j, struct error *err)
         return error_set(err, NCBENCH_EXIT_USAGE,
                          "image import: %s imports into its store, --output is not for it",
                          r->kind);
+    if (r->name && (file || !j->out->archive))
+        return error_set(err, NCBENCH_EXIT_USAGE,
+                         "image import: --name is that of an archive's image in a store; %s",
+                         file ? "here it is a file" : "a reference has its own");
     if (!file && r->cold && j->out->archive && !r->name)
         return error_set(err, NCBENCH_EXIT_USAGE,
                          "image import: --cold removes the image first: --name REF, which the "
@@ -124,7 +128,7 @@ static int take_lock(struct job *j, struct lock *lock, struct error *err)
 }
 
 /* ---- the import ------------------------------------------------------------------------------ */
-static int forget(const struct job *j, struct error *err)
+static int forget(struct job *j, struct error *err)
 {
     auto_strv argv = STRV_INIT, env = STRV_INIT;
     auto_str errout = STR_INIT;
@@ -132,6 +136,7 @@ static int forget(const struct job *j, struct error *err)
     j->ops->forget(j->request->name ? j->request->name : j->out->source, &argv, &env);
     if (client_run(&argv, &env, CLIENT_IMPORT_S, NULL, &errout, &rc, err))
         return -err->code;
+    j->out->removed = !rc;
     if (!rc || strcasestr(errout.data, "no such image") || strstr(errout.data, "not known"))
         return 0;
     return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s exit %d: %s", argv.items[0], rc,

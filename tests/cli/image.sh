@@ -189,6 +189,23 @@ match "and the way out" 'image build --dir' "$ERR"
 check_rc 2 "a file where one is needed" ncbench image import x:1 --runtime apptainer
 check_rc 2 "and none where not" ncbench image import x:1 --runtime podman --output "$T/x"
 check_rc 2 "an archive's image is removed by its name" ncbench image import "$T/a.tar" --runtime podman --cold
+check_rc 2 "a reference is its own name" ncbench image import x:1 --runtime podman --cold --name y:1
+match "which is said" 'name is that of an archive' "$ERR"
+check_rc 2 "a file has none" ncbench image import x:1 --runtime enroot --output "$T/x.sqsh" --name y:1
+# A podman that knows the image "there" and no other.
+printf '%s\n' '#!/bin/sh' 'case "$*" in *rmi*there | *image\ rm*there) exit 0 ;; *rm*) echo "Error: no such image" >&2; exit 1 ;; esac' \
+    >"$T/shim/podman"
+chmod +x "$T/shim/podman"
+cold() { env PATH="$T/shim:$PATH" XDG_CACHE_HOME="$T/cache" "$BIN/ncbench" image import --runtime podman --cold "$@"; }
+check "an archive whose image was there" cold "$T/a.tar" --name there --json
+match "is cold" '"state": "cold"' "$OUT"
+check "one whose image was not" cold "$T/a.tar" --name typo --json
+match "is not called cold" '"state": null' "$OUT"
+check "nor in words" cold "$T/a.tar" --name typo
+match "but what happened is said" '^nothing was there to remove by the name typo' "$OUT"
+check "a reference that was not there" cold x:1 --json
+match "is cold" '"state": "cold"' "$OUT"
+rm "$T/shim/podman"
 check_rc 3 "enroot and an archive" ncbench image import "$T/a.tar" --runtime enroot --output "$T/x.sqsh"
 
 # ---- podman's store ----------------------------------------------------------------------------
