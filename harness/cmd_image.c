@@ -41,9 +41,12 @@ const struct option_spec image_options[] = {
     {"runtime", 'r', OPT_STRING, offsetof(struct image_options, runtime), NULL, 0, 0, "KIND",
      "import: the runtime that gets the image"},
     {"output", 0, OPT_STRING, offsetof(struct image_options, output), NULL, 0, 0, "FILE",
-     "import: the file to make, for enroot and apptainer, which have no store"},
+     "import: the file to make, for enroot and apptainer, which have no store; FILE.source tells "
+     "its "
+     "origin"},
     {"cold", 0, OPT_BOOL, offsetof(struct image_options, cold), NULL, 0, 0, NULL,
-     "import: remove first what the runtime has of it; an archive's image by its --name"},
+     "import: remove first what the runtime has of it, an archive's image by its --name; replace a "
+     "file"},
     {"json", 0, OPT_BOOL, offsetof(struct image_options, json), NULL, 0, 0, NULL,
      "print the result as JSON"},
     {0}};

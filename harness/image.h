@@ -34,10 +34,14 @@
 /* `ncbench image import`: an OCI archive or a registry's image into a runtime, timed apart from
  * trials.
  *
+ * A file has its origin beside it (FILE.source: the runtime, the source, an archive's hash). One
+ * that is there is taken for this import if that is the same, and else refused.
+ *
  * cold: what the runtime has of it is removed first, and layers of a registry go to an empty cache
  * (layers that other images share stay in a store). Of an archive only its caller knows the name in
- * the store: if none of that name was there, the import is not known to be cold. Two jobs that import the same thing wait for
- * each other; a file is made aside and renamed, so that there is a whole one or none. */
+ * the store: if none of that name was there, the import is not known to be cold. Two jobs that
+ * import the same thing wait for each other; a file is made aside and renamed, so that there is a
+ * whole one or none: an earlier one stays where the import fails. */
 struct image_import_request {
     const char *kind;   /* of a runtime */
     const char *source; /* path of an OCI archive, or a reference */
@@ -52,7 +56,8 @@ struct image_imported {
     double lock_wait_s, import_s;
     int64_t bytes; /* of the file; -1: a store */
 };
-/* 2: an option that this kind does not take, or needs; 3: it cannot; 4: it failed; 8: no lock. */
+/* 2: an option that this kind does not take, or needs; 3: it cannot; 4: it failed, or another file
+ * is there; 8: no lock. */
 int image_import(const struct image_import_request *request, struct image_imported *out,
                  struct error *err);
 void image_imported_release(struct image_imported *imported);

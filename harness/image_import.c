@@ -22,6 +22,8 @@ struct job {
     const struct runtime_ops *ops;
     struct image_imported *out;
     char *aside, *cache; /* owned; removed */
+    char *origin;        /* owned: FILE.source, from where the file is */
+    struct str whence;   /* what it says */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -96,6 +98,7 @@ static int find_target(struct job *j, struct error *err)
         return error_set(err, NCBENCH_EXIT_RESULTS, "directory %s does not exist", dir);
     j->out->target = mem_printf("%s/%s", real, fs_basename(j->request->output));
     j->aside = mem_printf("%s.%d.part", j->out->target, (int)getpid());
+    j->origin = mem_printf("%s.source", j->out->target);
     return 0;
 }
 
@@ -143,14 +146,12 @@ static int forget(struct job *j, struct error *err)
                      client_last_line(&errout));
 }
 
-/* Nothing of an earlier import shall help. */
+/* Nothing of an earlier import shall help; its file stays until there is another. */
 static int make_cold(struct job *j, struct error *err)
 {
     const char *tmp = getenv("TMPDIR");
     if (!j->out->target)
         return forget(j, err);
-    if (unlink(j->out->target) && errno != ENOENT)
-        return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot remove %s", j->out->target);
     j->cache = mem_printf("%s/ncbench-import-XXXXXX", client_given(tmp) ? tmp : "/var/tmp");
     if (mkdtemp(j->cache))
         return 0;
@@ -173,17 +174,58 @@ static int run_import(struct job *j, struct error *err)
     return 0;
 }
 
+/* The file never stands beside the origin of another one. */
+static int replace(const struct job *j, struct error *err)
+{
+    if (unlink(j->origin) && errno != ENOENT)
+        return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot remove %s", j->origin);
+    if (rename(j->aside, j->out->target))
+        return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot rename %s", j->aside);
+    return fs_write_atomic(j->origin, j->whence.data, j->whence.len, NCBENCH_EXIT_RESULTS, err);
+}
+
 static int put_in_place(const struct job *j, struct error *err)
 {
     struct stat st;
     j->out->bytes = -1;
     if (!j->out->target)
         return 0;
-    if (!j->out->present && rename(j->aside, j->out->target))
-        return error_errno(err, NCBENCH_EXIT_RESULTS, errno, "cannot rename %s", j->aside);
+    if (!j->out->present && replace(j, err))
+        return -err->code;
     if (!stat(j->out->target, &st))
         j->out->bytes = st.st_size;
     return 0;
+}
+
+/* ---- the file that is there ------------------------------------------------------------------ */
+/* An archive may have changed under its name; what a registry has of a tag is not asked. */
+static int tell_origin(struct job *j, struct error *err)
+{
+    char sha256[SHA256_HEX] = "";
+    if (j->out->archive && sha256_file(j->out->source, sha256, NCBENCH_EXIT_ENVIRONMENT, err))
+        return -err->code;
+    str_appendf(&j->whence, "runtime %s\nsource %s\n", j->request->kind, j->out->source);
+    if (*sha256)
+        str_appendf(&j->whence, "sha256 %s\n", sha256);
+    return 0;
+}
+
+/* Taken only if it came from this very source. */
+static int look_for_file(struct job *j, struct error *err)
+{
+    auto_str told = STR_INIT;
+    auto_error struct error absent = ERROR_INIT;
+    if (!fs_exists(j->out->target))
+        unlink(j->origin); /* of a file that somebody removed */
+    if (j->request->cold || !fs_exists(j->out->target))
+        return 0;
+    j->out->present = !fs_read_file(j->origin, &told, NCBENCH_EXIT_RESULTS, &absent) &&
+                      !strcmp(told.data, j->whence.data);
+    if (j->out->present)
+        return 0;
+    error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s is there, and %s does not say that it is %s of %s",
+              j->out->target, j->origin, j->request->kind, j->out->source);
+    return error_hint(err, "--cold imports it anew, in place of that file");
 }
 
 static int import_locked(struct job *j, struct error *err)
@@ -191,7 +233,8 @@ static int import_locked(struct job *j, struct error *err)
     auto_lock struct lock lock = LOCK_INIT;
     if (take_lock(j, &lock, err) || (j->request->cold && make_cold(j, err)))
         return -err->code;
-    j->out->present = j->out->target && fs_exists(j->out->target);
+    if (j->out->target && (tell_origin(j, err) || look_for_file(j, err)))
+        return -err->code;
     if (!j->out->present && run_import(j, err))
         return -err->code;
     return put_in_place(j, err);
@@ -200,7 +243,7 @@ static int import_locked(struct job *j, struct error *err)
 int image_import(const struct image_import_request *request, struct image_imported *out,
                  struct error *err)
 {
-    struct job j = {.request = request, .out = out};
+    struct job j = {.request = request, .out = out, .whence = STR_INIT};
     auto_error struct error ignored = ERROR_INIT;
     int failed = find_ops(&j, err) || find_source(&j, err) || check_options(&j, err) ||
                  find_target(&j, err) || import_locked(&j, err);
@@ -210,6 +253,8 @@ int image_import(const struct image_import_request *request, struct image_import
         fs_remove_tree(j.cache, NCBENCH_EXIT_RESULTS, &ignored);
     free(j.aside);
     free(j.cache);
+    free(j.origin);
+    str_release(&j.whence);
     return failed ? -err->code : 0;
 }
 

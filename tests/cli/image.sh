@@ -158,6 +158,23 @@ imports() { ls "$T"/shim/log/*.argv 2>/dev/null | wc -l; }
     equal "it was imported anew" "$(imports)" 2
     equal "and its cache is gone" "$(ls -d "$T"/ncbench-import-* 2>/dev/null)" ""
 
+    check_rc 4 "another source into the same file" ncbench image import reg.io/a/b:2 --runtime enroot --output "$T/i.sqsh"
+    match "is told" 'i\.sqsh is there, and .*i\.sqsh\.source does not say that it is enroot of reg\.io/a/b:2' "$ERR"
+    match "with the way out" 'cold imports it anew' "$ERR"
+    mv "$T/i.sqsh.source" "$T/aside"
+    check_rc 4 "a file of unknown origin" ncbench image import reg.io/a/b:1 --runtime enroot --output "$T/i.sqsh"
+    equal "nothing was started" "$(imports)" 2
+    echo 1 >"$T/shim/script/import.rc"
+    mv "$T/aside" "$T/i.sqsh.source"
+    check_rc 4 "a cold import that fails" ncbench image import reg.io/a/b:2 --runtime enroot --output "$T/i.sqsh" --cold
+    equal "leaves the file that was there" "$(cat "$T/i.sqsh")" "docker://reg.io#a/b:1"
+    match "and its origin" '^source reg\.io/a/b:1$' "$T/i.sqsh.source"
+    rm "$T/shim/script/import.rc" "$T"/shim/log/*
+    check "one that succeeds" ncbench image import reg.io/a/b:2 --runtime enroot --output "$T/i.sqsh" --cold
+    equal "replaces it" "$(cat "$T/i.sqsh")" "docker://reg.io#a/b:2"
+    check "which is known" ncbench image import reg.io/a/b:2 --runtime enroot --output "$T/i.sqsh" --json
+    match "to be there" '"state": "present"' "$OUT"
+
     # Two jobs at once: the second waits, and finds the file.
     echo 1 >"$T/shim/script/import.sleep"
     rm "$T/i.sqsh"
@@ -167,7 +184,7 @@ imports() { ls "$T"/shim/log/*.argv 2>/dev/null | wc -l; }
     wait $first
     equal "the first ended well" $? 0
     equal "one of two jobs imported" "$(cat "$T/one.json" "$OUT" | grep -c '"state": "present"')" 1
-    equal "once" "$(imports)" 3
+    equal "once" "$(imports)" 2
     rm "$T/shim/script/import.sleep"
 
     # A failed one leaves nothing that could be taken for an image.
