@@ -369,6 +369,38 @@ static int do_remove(const struct strv *names, struct error *err)
     return 0;
 }
 
+/* What each takes of image_options. */
+static const struct {
+    const char *verb, *options[9];
+} takes[] = {
+    {"build",
+     {"name", "dir", "archive", "layout", "squashfs", "nanochat", "no-cuda", "json", NULL}},
+    {"import", {"name", "runtime", "output", "cold", "json", NULL}},
+    {"list", {"json", NULL}},
+    {"rm", {NULL}},
+};
+
+static bool is_one_of(const char *const *names, const char *name)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names;
+}
+
+/* An option without an effect would be taken for one that had it. */
+static int refuse_others(const char *what, int argc, char **argv, struct error *err)
+{
+    const char *const *own = NULL;
+    for (size_t i = 0; i < sizeof takes / sizeof *takes; i++)
+        if (!strcmp(takes[i].verb, what))
+            own = takes[i].options;
+    for (const struct option_spec *o = image_options; own && o->name; o++)
+        if (options_given(image_options, argc, argv, o->name) && !is_one_of(own, o->name))
+            return error_set(err, NCBENCH_EXIT_USAGE, "image %s: --%s is not for it", what,
+                             o->name);
+    return 0;
+}
+
 static int dispatch(const struct image_options *o, bool named, const struct strv *words,
                     struct error *err)
 {
@@ -396,7 +428,8 @@ int cmd_image(int argc, char **argv)
     auto_error struct error err = ERROR_INIT;
     options_defaults(image_options, &o);
     bool named = options_given(image_options, argc, argv, "name");
-    if (!options_parse(image_options, &o, argc, argv, &words, &err))
+    if (!options_parse(image_options, &o, argc, argv, &words, &err) &&
+        !refuse_others(words.count ? words.items[0] : "", argc, argv, &err))
         dispatch(&o, named, &words, &err);
     if (err.code)
         error_print(&err, "ncbench");

@@ -137,6 +137,25 @@ check_rc 4 "an architecture without a name is refused" ncbench image build --no-
 check_rc 2 "unknown sub-verb" ncbench image make
 check_rc 2 "no sub-verb" ncbench image
 check_rc 2 "rm without a name" ncbench image rm
+while read -r verb option; do
+    # shellcheck disable=SC2086
+    check_rc 2 "image $verb $option" ncbench image $verb $option
+    match "is told" "image ${verb%% *}: ${option%% *} is not for it" "$ERR"
+done <<'END'
+build --cold
+build --runtime podman
+build --output f
+import --squashfs f
+import --archive f
+import --layout d
+import --dir d
+import --no-cuda
+import --nanochat p
+list --name x:1
+list --cold
+rm --json
+rm --no-cuda
+END
 check_rc 8 "a full disk" sh -c "ncbench image build --no-cuda --dir \"$T/full\" >/dev/full"
 
 # ---- import: timed, by one job at a time --------------------------------------------------------
