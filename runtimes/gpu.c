@@ -45,14 +45,20 @@ bool gpu_cdi_has(const char *kind)
     return false;
 }
 
-/* nvidia0 …, nvidiactl, nvidia-uvm, nvidia-uvm-tools */
-static bool is_node(const char *name)
+/* nvidia0 … */
+static bool is_gpu(const char *name)
 {
     if (!str_starts_with(name, "nvidia"))
         return false;
-    const char *rest = name + 6;
-    return (*rest && !rest[strspn(rest, "0123456789")]) || !strcmp(rest, "ctl") ||
-           !strcmp(rest, "-uvm") || !strcmp(rest, "-uvm-tools");
+    const char *number = name + strlen("nvidia");
+    return *number && !number[strspn(number, "0123456789")];
+}
+
+/* nvidia0 …, nvidiactl, nvidia-uvm, nvidia-uvm-tools */
+static bool is_node(const char *name)
+{
+    return is_gpu(name) || !strcmp(name, "nvidiactl") || !strcmp(name, "nvidia-uvm") ||
+           !strcmp(name, "nvidia-uvm-tools");
 }
 
 void gpu_device_nodes(const struct runtime_spec *spec, struct strv *out)
@@ -138,13 +144,26 @@ static void lack(struct missing *m, const char *name, const char *hint)
         m->hint = hint;
 }
 
+/* nvidia0 or another: a job may have the second GPU alone. */
+static bool has_gpu_node(void)
+{
+    auto_strv names = STRV_INIT;
+    list_names("/dev", &names);
+    for (size_t i = 0; i < names.count; i++)
+        if (is_gpu(names.items[i]))
+            return true;
+    return false;
+}
+
 static void look_for_driver(struct missing *m)
 {
-    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"};
+    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
     auto_str absent = STR_INIT;
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
         if (!on_machine(nodes[i]))
             str_appendf(&absent, "%s%s", absent.len ? ", " : "", nodes[i]);
+    if (!has_gpu_node())
+        str_appendf(&absent, "%s/dev/nvidia0 or another GPU's", absent.len ? ", " : "");
     if (absent.len)
         lack(m, absent.data,
              "load NVIDIA's driver; nvidia-modprobe -u -c=0 makes the nodes, `nvidia-smi -L` lists "

@@ -234,8 +234,9 @@ static void preflight(void)
     lacks(&spec, GPU_NEEDS_CDI | GPU_NEEDS_LIBRARIES, NULL);
     spec.gpus = (char *)"all";
     lacks(&spec, GPU_NEEDS_CDI | GPU_NEEDS_LIBRARIES,
-          "runtime arm: gpus: missing here: /dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0; a CDI "
-          "specification of nvidia.com/gpu in /etc/cdi or /var/run/cdi; libcuda.so.1 in the usual "
+          "runtime arm: gpus: missing here: /dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0 or "
+          "another GPU's; a CDI specification of nvidia.com/gpu in /etc/cdi or /var/run/cdi; "
+          "libcuda.so.1 in the usual "
           "directories");
     add_driver(root);
     lacks(&spec, 0, NULL);
@@ -262,5 +263,20 @@ static void preflight(void)
     use_machine(NULL);
 }
 
+/* A machine, or a job's part of one, whose only GPU is not the first. */
+static void another_gpu(void)
+{
+    struct runtime_spec spec = {.name = (char *)"arm", .gpus = (char *)"all"};
+    auto_free char *root = machine(0);
+    put_node(root, "nvidiactl");
+    put_node(root, "nvidia-uvm");
+    put_node(root, "nvidia-modeset");
+    lacks(&spec, 0, "runtime arm: gpus: missing here: /dev/nvidia0 or another GPU's");
+    put_node(root, "nvidia12");
+    lacks(&spec, 0, NULL);
+    use_machine(NULL);
+}
+
 UNIT_MAIN({"what argv gets", what_argv_gets}, {"what is said already", what_is_said_already},
-          {"EDFs", edfs}, {"nodes and libraries", nodes_and_libraries}, {"preflight", preflight})
+          {"EDFs", edfs}, {"nodes and libraries", nodes_and_libraries}, {"preflight", preflight},
+          {"another GPU", another_gpu})
