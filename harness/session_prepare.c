@@ -119,6 +119,13 @@ static int prepare_place(struct session *s, size_t cell, size_t runtime, struct 
     return prepare_one(s, place, spec, err);
 }
 
+/* As trials name the node that ncbench is on. */
+static const char *own_name(const struct session *s)
+{
+    const char *node = s->allocation.job_id ? slurm_own_node(&s->allocation, host_name()) : NULL;
+    return node ? node : host_name();
+}
+
 /* The host's own view: what the ranks export from inside is held against it. */
 static int dump_topology(struct session *s, struct error *err)
 {
@@ -131,7 +138,7 @@ static int dump_topology(struct session *s, struct error *err)
         log_warn("topology: %s", why.message);
         return 0;
     }
-    auto_free char *path = mem_printf("%s/topo/%s.xml", s->dir, host_name());
+    auto_free char *path = mem_printf("%s/topo/%s.xml", s->dir, own_name(s));
     auto_free char *dir = fs_dirname(path);
     return fs_mkdir_p(dir, NCBENCH_EXIT_RESULTS, err) ||
                    fs_write_atomic(path, xml.data, xml.len, NCBENCH_EXIT_RESULTS, err)

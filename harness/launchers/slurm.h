@@ -43,6 +43,11 @@ int64_t slurm_cpus_per_task(int64_t asked, int64_t ranks_per_node, int64_t threa
 /* The first `count` nodes, with commas; caller frees. */
 char *slurm_first_nodes(const struct slurm_allocation *a, int64_t count);
 
+/* The node of the allocation that this process is on, by Slurm's name, which need not be the
+ * host's: what SLURMD_NODENAME says, else the one whose name agrees with `host` up to the first
+ * dot. NULL: it is on none. */
+const char *slurm_own_node(const struct slurm_allocation *a, const char *host);
+
 /* launch.slurm of a scenario. */
 struct slurm_options {
     char *account, *partition, *qos, *constraint, *reservation, *mem, *mpi, *network;

@@ -107,6 +107,24 @@ char *slurm_first_nodes(const struct slurm_allocation *a, int64_t count)
     return str_steal(&list);
 }
 
+static bool same_short_name(const char *a, const char *b)
+{
+    size_t len = strcspn(a, ".");
+    return len && len == strcspn(b, ".") && !strncmp(a, b, len);
+}
+
+const char *slurm_own_node(const struct slurm_allocation *a, const char *host)
+{
+    const char *told = getenv("SLURMD_NODENAME");
+    for (size_t i = 0; told && i < a->nodes.count; i++)
+        if (!strcmp(a->nodes.items[i], told))
+            return a->nodes.items[i];
+    for (size_t i = 0; i < a->nodes.count; i++)
+        if (same_short_name(a->nodes.items[i], host))
+            return a->nodes.items[i];
+    return NULL;
+}
+
 /* "RUNNING|n[1-4]|1:02:03" of the job. */
 static int ask_job(const char *job_id, struct str *out, struct error *err)
 {

@@ -128,6 +128,16 @@ match "… in its own words" 'sbatch: error: .*[Pp]artition' "$ERR"
 check_rc 4 "outside an allocation" ran compare
 match "… with the way out" 'ncbench sbatch' "$ERR"
 
+# ---- a node whose host has a longer name than Slurm gives it ----------------------------------------
+nano domain 3 1 ''
+{ cat /etc/hosts; echo "127.0.0.1 n1.cluster.example"; } >"$T/hosts" # srun looks up its own address
+check "ncbench on n1.cluster.example" in_job -N1 -wn1 -c2 -- unshare --uts --mount sh -c \
+    'hostname n1.cluster.example && mount --bind "$0" /etc/hosts && exec "$@"' "$T/hosts" \
+    timeout 60 ncbench run "$T/domain.yaml" --out "$R" --blocks 1
+S=$(tail -n 1 "$OUT")
+check "… the host's own view goes by the node's name" test -s "$S/topo/n1.xml"
+equal "… and the rank's is held against it" "$(field 1 '.topology.vs_host | type')" string
+
 # ---- what Slurm left in the environment decides nothing -----------------------------------------------
 nano inherited 3 1 ''
 check "SLURM_CPUS_PER_TASK of another mind" in_job -N1 -c2 -- env SLURM_CPUS_PER_TASK=7 SLURM_CPU_BIND=none SLURM_NTASKS_PER_NODE=3 timeout 60 ncbench run "$T/inherited.yaml" --out "$R" --blocks 1

@@ -178,6 +178,27 @@ static void one_job(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(script.data, "#SBATCH --nodes=3\n"));
 }
 
+/* Slurm's names of nodes and those of hosts differ in domains, or wholly. */
+static void own_node(void)
+{
+    struct slurm_allocation a = {.job_id = "77"};
+    strv_push(&a.nodes, "nid1");
+    strv_push(&a.nodes, "nid12");
+    unsetenv("SLURMD_NODENAME");
+    CU_ASSERT_STR(slurm_own_node(&a, "nid12"), "nid12");
+    CU_ASSERT_STR(slurm_own_node(&a, "nid12.cluster.example"), "nid12");
+    CU_ASSERT_PTR_NULL(slurm_own_node(&a, "nid123"));
+    CU_ASSERT_PTR_NULL(slurm_own_node(&a, "login.cluster.example"));
+    CU_ASSERT_PTR_NULL(slurm_own_node(&a, ""));
+    setenv("SLURMD_NODENAME", "nid1", 1);
+    CU_ASSERT_STR(slurm_own_node(&a, "x1000c0s0b0n0"), "nid1");
+    setenv("SLURMD_NODENAME", "nid7", 1); /* of another job */
+    CU_ASSERT_STR(slurm_own_node(&a, "nid12.cluster.example"), "nid12");
+    unsetenv("SLURMD_NODENAME");
+    strv_release(&a.nodes);
+}
+
 UNIT_MAIN({"times and CPUs as Slurm writes them", times}, {"the command line of a step", step},
           {"what srun says", words}, {"words of a shell", quoting},
-          {"processes of a trial and their ids", processes}, {"cells of one job", one_job})
+          {"processes of a trial and their ids", processes}, {"cells of one job", one_job},
+          {"the node that ncbench is on", own_node})
