@@ -78,4 +78,15 @@ gpu_ops 'echo "# no device"'
 check_rc 1 "a program that ran nothing: exit 1" gpu_run
 match "that it ran nothing" '^not ok ops: ran no test$' "$OUT"
 
+# ---- tests/run-aarch64: what it would run, without a namespace -------------------------------------
+cp tests/run-aarch64 "$T/tree/tests/run-aarch64"
+mkdir -p "$T/tree/build/aarch64"
+printf '#!/bin/sh\necho "started $*"\nexit 9\n' >"$T/shims/unshare" && chmod +x "$T/shims/unshare"
+aarch64_run() { env PATH="$T/shims:$PATH" SYSROOT="$T" bash "$T/tree/tests/run-aarch64" "$@"; }
+check "all that is named cannot tell anything there: exit 0" aarch64_run cli/slurm cli/build
+match "each is named" '^not run: cli/slurm: ' "$OUT"
+no_match "and nothing is started" '^started' "$OUT"
+check_rc 9 "one of two can" aarch64_run cli/slurm unit/num
+match "it alone is started" '^started .* --inside unit/num$' "$OUT"
+
 finish
