@@ -126,17 +126,14 @@ void trial_step_remove(struct trial_facts *f)
     if (!f->ops->remove_argv || !f->n_processes)
         return;
     struct slurm_step step = step_of(f);
-    auto_strv argv = STRV_INIT, words = STRV_INIT;
-    auto_str out = STR_INIT;
+    auto_strv words = STRV_INIT;
     auto_error struct error err = ERROR_INIT;
     auto_free char *name = mem_printf("%s.remove", f->unique_id);
     step.name = name;
     step.time_s = seconds;
     step.tasks_per_node = 1;
-    slurm_step_argv(&step, &argv);
     f->ops->remove_argv(&f->processes[0].launch, &words);
-    strv_extend(&argv, &words);
-    if (slurm_ask(&argv, seconds, &out, &err))
+    if (words.count && slurm_run(&step, &words, seconds, &err))
         strv_pushf(&f->flags, "stop_failed: %s", err.message);
 }
 

@@ -97,5 +97,9 @@ bool slurm_end_steps(const struct slurm_allocation *a, const char *prefix, doubl
                      struct str *what);
 /* Run a program of Slurm's and get its output; 4 when it fails, its words with it. */
 int slurm_ask(const struct strv *argv, double seconds, struct str *out, struct error *err);
+/* Run a step to its end, as slurm_ask. Of our environment it gets neither what Slurm left in it nor
+ * the defaults of srun's plugins (PYXIS_CONTAINER_IMAGE would put it into a container). */
+int slurm_run(const struct slurm_step *step, const struct strv *command, double seconds,
+              struct error *err);
 
 #endif

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+extern char **environ;
+
 #define ASK_S 20.0 /* slurmctld may be busy; a command that hangs must not hang us */
 
 bool slurm_inside(void)
@@ -26,18 +28,57 @@ static void first_line(struct str *text)
     str_truncate(text, strcspn(text->data, "\n"));
 }
 
-int slurm_ask(const struct strv *argv, double seconds, struct str *out, struct error *err)
+/* The line that tells what went wrong: a runtime's own error before srun's, which only says that
+ * there was one; a client's progress goes to standard error too. Cuts text. */
+static const char *telling_line(struct str *text)
+{
+    static const char *const marks[] = {"[ERROR]", "rror: ", "rror"};
+    char *at = NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks && !at; i++)
+        at = strstr(text->data, marks[i]);
+    while (at && at > text->data && at[-1] != '\n')
+        at--;
+    at = at ? at : text->data;
+    at[strcspn(at, "\n")] = '\0';
+    return *at ? at : "it says nothing";
+}
+
+static int run(const struct strv *argv, char *const *env, double seconds, struct str *out,
+               struct error *err)
 {
     auto_str errors = STR_INIT;
     int status = 0;
-    if (spawn_capture(argv->items, NULL, seconds, out, &errors, &status, NCBENCH_EXIT_ENVIRONMENT,
+    if (spawn_capture(argv->items, env, seconds, out, &errors, &status, NCBENCH_EXIT_ENVIRONMENT,
                       err))
         return -err->code;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
-    first_line(&errors);
     return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s failed: %s", argv->items[0],
-                     errors.len ? errors.data : "it says nothing");
+                     telling_line(&errors));
+}
+
+int slurm_ask(const struct strv *argv, double seconds, struct str *out, struct error *err)
+{
+    return run(argv, NULL, seconds, out, err);
+}
+
+int slurm_run(const struct slurm_step *step, const struct strv *command, double seconds,
+              struct error *err)
+{
+    static const char *const not_ours[] = {"SLURM_", "SRUN_", "PYXIS_"};
+    auto_strv argv = STRV_INIT, env = STRV_INIT;
+    auto_str out = STR_INIT;
+    for (char **e = environ; *e; e++) {
+        bool ours = true;
+        for (size_t i = 0; i < sizeof not_ours / sizeof *not_ours; i++)
+            ours = ours && !str_starts_with(*e, not_ours[i]);
+        if (ours)
+            strv_push(&env, *e);
+    }
+    slurm_client_env(&env);
+    slurm_step_argv(step, &argv);
+    strv_extend(&argv, command);
+    return run(&argv, env.items, seconds, &out, err);
 }
 
 static int ask(const char *command, const char *last, struct str *out, struct error *err)
