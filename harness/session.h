@@ -71,6 +71,12 @@ int session_filter(const struct scenario *s, const char *only, struct plan *plan
 /* Probe and prepare every runtime of the plan, describe it; the host's topology. */
 int session_prepare(struct session *s, struct error *err);
 void session_cleanup(struct session *s);
+/* In an allocation, what takes the place of a runtime's prepare and cleanup where it has hooks for
+ * nodes: a step on every node that a trial may run on. 4. */
+int session_node_prepare(const struct session *s, const struct runtime_ops *ops,
+                         const struct runtime_spec *spec, struct error *err);
+int session_node_cleanup(const struct session *s, const struct runtime_ops *ops,
+                         const struct runtime_spec *spec, struct error *err);
 /* 8: less is free than limits.disk_free asks for. */
 int session_check_disk(const struct session *s, struct error *err);
 /* The allocation that trials are steps of, where the scenario says so. */

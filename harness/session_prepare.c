@@ -67,11 +67,20 @@ static bool same_text(const char *a, const char *b)
     return (!a && !b) || (a && b && !strcmp(a, b));
 }
 
+/* One of them may name a container that is to be made. */
+static bool same_options(const struct runtime_spec *a, const struct runtime_spec *b)
+{
+    bool same = a->options.count == b->options.count;
+    for (size_t i = 0; same && i < a->options.count; i++)
+        same = !strcmp(a->options.items[i], b->options.items[i]);
+    return same;
+}
+
 /* The runtime of a cell that needs no preparation of its own: an earlier cell's is the same. */
 static bool is_like(const struct runtime_spec *a, const struct runtime_spec *b)
 {
     return same_text(a->kind, b->kind) && same_text(a->image, b->image) &&
-           same_text(a->rootfs, b->rootfs);
+           same_text(a->rootfs, b->rootfs) && same_options(a, b);
 }
 
 static int probe(const struct runtime_ops *ops, const struct runtime_spec *spec, struct error *err)
@@ -87,6 +96,22 @@ static int probe(const struct runtime_ops *ops, const struct runtime_spec *spec,
     return err->code ? -err->code : 0;
 }
 
+static int prepare(const struct session *s, const struct runtime_ops *ops,
+                   const struct runtime_spec *spec, struct error *err)
+{
+    if (s->allocation.job_id && ops->node_prepare)
+        return session_node_prepare(s, ops, spec, err);
+    return ops->prepare ? ops->prepare(spec, s->dir, err) : 0;
+}
+
+static int cleanup(const struct session *s, const struct runtime_ops *ops,
+                   const struct runtime_spec *spec, struct error *err)
+{
+    if (s->allocation.job_id && ops->node_cleanup)
+        return session_node_cleanup(s, ops, spec, err);
+    return ops->cleanup ? ops->cleanup(spec, s->dir, err) : 0;
+}
+
 static int prepare_one(struct session *s, size_t place, const struct runtime_spec *spec,
                        struct error *err)
 {
@@ -96,7 +121,7 @@ static int prepare_one(struct session *s, size_t place, const struct runtime_spe
     if (probe(ops, spec, err))
         return -err->code;
     s->prepared[place] = true;
-    if (ops->prepare && ops->prepare(spec, s->dir, err))
+    if (prepare(s, ops, spec, err))
         return error_wrap(err, "preparing runtime %s", spec->name);
     s->descriptions[place] = json_object();
     if (ops->describe)
@@ -166,7 +191,7 @@ void session_cleanup(struct session *s)
         const struct runtime_spec *spec = &s->scenario.cells[i / n].runtimes[i % n];
         const struct runtime_ops *ops = runtime_find(spec->kind);
         auto_error struct error err = ERROR_INIT;
-        if (s->prepared[i] && ops && ops->cleanup && ops->cleanup(spec, s->dir, &err))
+        if (s->prepared[i] && ops && cleanup(s, ops, spec, &err))
             log_warn("cleaning up runtime %s: %s", spec->name, err.message);
         s->prepared[i] = false;
     }

@@ -229,6 +229,7 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 {
     (void)session_dir;
     srun_plugin_describe(spec, obj);
+    json_put_str(obj, "start_includes", "import or unpacking of the image on each node");
 }
 
 static void probe_ce(struct runtime_probe *out)

@@ -6,9 +6,12 @@
  * around values, and goes to HOME first, which may not be there inside. The script needs /bin/sh in
  * the image, as enroot does anyway.
  *
- * The container lies in enroot's data path of the node that ncbench runs on. */
+ * The container lies in enroot's data path, which is the node's own: made where ncbench runs, and
+ * in an allocation on every node. Variables that only a task of a step knows (SLURM_NODEID) pass by
+ * name, through the environment of the client. */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/enroot_node.h"
 #include "runtimes/gpu.h"
 #include "runtimes/lock.h"
 #include "runtimes/messages.h"
@@ -185,6 +188,21 @@ static int cleanup(const struct runtime_spec *spec, const char *session_dir, str
     return 0;
 }
 
+static void node_prepare(const struct runtime_spec *spec, const char *session_dir,
+                         struct strv *argv)
+{
+    auto_free char *name = container_of(spec, session_dir);
+    enroot_node_create(name, spec->image, argv);
+}
+
+static void node_cleanup(const struct runtime_spec *spec, const char *session_dir,
+                         struct strv *argv)
+{
+    auto_free char *name = container_of(spec, session_dir);
+    enroot_node_remove(ENROOT_PATHS_OF_USER, argv);
+    strv_push(argv, name);
+}
+
 /* ---- import ---------------------------------------------------------------------------------- */
 /* enroot separates a registry by '#'; a first part is one if it has a dot or a port, or is
  * localhost, as docker tells them apart. */
@@ -227,8 +245,10 @@ static void write_script(const struct runtime_launch *launch, struct str *out)
     for (size_t i = 0; i < launch->env->count; i++) {
         const char *item = launch->env->items[i];
         size_t n = strcspn(item, "=");
+        if (!item[n]) /* by its name alone: --env has brought it */
+            continue;
         str_appendf(out, "export %.*s=", (int)n, item);
-        str_append_quoted(out, item[n] ? item + n + 1 : "");
+        str_append_quoted(out, item + n + 1);
         str_append_char(out, '\n');
     }
     if (client_given(launch->cwd)) {
@@ -338,12 +358,14 @@ static void describe(const struct runtime_spec *spec, const char *session_dir, j
 const struct runtime_ops runtime_enroot = {
     .name = "enroot",
     .summary = "enroot, created once a session from a squashfs, started once a trial",
-    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_FIXED | RUNTIME_IMPORT_FILE,
+    .flags = RUNTIME_NEEDS_IMAGE | RUNTIME_CONTAINER | RUNTIME_ENV_NAMES | RUNTIME_IMPORT_FILE,
     .keys = keys,
     .probe = probe,
     .check = check,
     .prepare = prepare,
     .cleanup = cleanup,
+    .node_prepare = node_prepare,
+    .node_cleanup = node_cleanup,
     .import = import,
     .create = create,
     .argv = make_argv,

@@ -3,18 +3,26 @@
  * The environment of the step goes into the container, but the image's values win unless the
  * variable is named in --container-env: so every one is. HOME is named only where a mount makes its
  * directory, because enroot goes there first and fails without it. What a flag does not say is the
- * site's enroot.conf or a PYXIS_ variable: so the flags that matter are always given. */
+ * site's enroot.conf or a PYXIS_ variable: so the flags that matter are always given.
+ *
+ * A container without a name is unpacked by every step and removed at its end. One with a name
+ * (options: --container-name=NAME) is unpacked once a session on every node, before the first
+ * trial, and removed after the last. pyxis takes what has the name for the container, whatever
+ * image it was made of: so the name gets a hash of session and image behind it. */
 #include "runtimes/adapters_priv.h"
 #include "runtimes/client.h"
+#include "runtimes/enroot_node.h"
 #include "runtimes/gpu.h"
 #include "runtimes/srun_plugin.h"
 
 #include "common/cleanup.h"
 #include "common/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define OPTION "--container-image"
+#define NAME_OPTION "--container-name"
 
 static const char *const keys[] = {"image", "nanochat", "gpus", "mounts", "options", NULL};
 
@@ -40,11 +48,50 @@ static int check_image(const struct runtime_spec *spec, struct error *err)
     return error_hint(err, "pyxis takes a path without a leading / for a registry's image");
 }
 
+/* ---- a named container ----------------------------------------------------------------------- */
+/* The value of --container-name; NULL: not given. */
+static const char *name_given(const struct runtime_spec *spec)
+{
+    for (size_t i = 0; i < spec->options.count; i++)
+        if (str_starts_with(spec->options.items[i], NAME_OPTION "="))
+            return spec->options.items[i] + sizeof NAME_OPTION;
+    return NULL;
+}
+
+static int check_name(const struct runtime_spec *spec, struct error *err)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *name = name_given(spec);
+    bool plain = !name || (*name && !name[strspn(name, allowed)]);
+    if (plain && !strv_contains(&spec->options, NAME_OPTION))
+        return 0;
+    return error_set(err, NCBENCH_EXIT_SCENARIO,
+                     "runtime %s: option " NAME_OPTION ": expected " NAME_OPTION
+                     "=NAME of letters, digits, \".\", \"_\" and \"-\"; ncbench gives the flag",
+                     spec->name);
+}
+
+/* Caller frees; NULL: it has no name. */
+static char *container_of(const struct runtime_spec *spec, const char *session_dir)
+{
+    const char *name = name_given(spec);
+    return name ? client_session_name(name, session_dir, spec->image) : NULL;
+}
+
+/* no_exec: a trial starts the container; it does not join a process that runs in it. */
+static void append_name(const struct runtime_spec *spec, const char *session_dir, struct strv *argv)
+{
+    auto_free char *name = container_of(spec, session_dir);
+    if (name)
+        strv_pushf(argv, NAME_OPTION "=%s:no_exec", name);
+}
+
 static int check(const struct runtime_spec *spec, const struct mounts *mounts, bool portable,
                  struct error *err)
 {
     /* The last three are evaluated by a shell on the way to enroot. */
-    if (check_image(spec, err) || srun_plugin_check_options(spec, err) ||
+    if (check_image(spec, err) || srun_plugin_check_options(spec, err) || check_name(spec, err) ||
         mounts_check_bytes(mounts, spec->kind, ":,\n\"$`", err) ||
         mounts_check(mounts, spec->kind, false, portable, err))
         return -err->code;
@@ -97,7 +144,9 @@ static void append_flags(const struct strv *options, struct strv *argv)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (!strv_contains(options, flags[i].ours) && !strv_contains(options, flags[i].other))
             strv_push(argv, flags[i].ours);
-    strv_extend(argv, options);
+    for (size_t i = 0; i < options->count; i++)
+        if (!str_starts_with(options->items[i], NAME_OPTION "="))
+            strv_push(argv, options->items[i]);
 }
 
 static int make_argv(const struct runtime_launch *launch, struct strv *argv, struct strv *env,
@@ -114,15 +163,57 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
     gpu_hook_env(launch, &gpus);
     append_env_names(launch, &gpus, argv);
     append_flags(&launch->spec->options, argv);
+    append_name(launch->spec, launch->session_dir, argv);
     strv_extend(env, launch->env);
     strv_extend(env, &gpus);
     return 0;
 }
 
+/* ---- the nodes ------------------------------------------------------------------------------- */
+/* It is there before the first trial: pyxis makes it where it is not. */
+static void node_prepare(const struct runtime_spec *spec, const char *session_dir,
+                         struct strv *argv)
+{
+    if (!name_given(spec))
+        return;
+    strv_pushf(argv, OPTION "=%s", spec->image);
+    append_flags(&spec->options, argv);
+    append_name(spec, session_dir, argv);
+    client_words(argv, "sh -c true"); /* ":" alone parts the commands of srun */
+}
+
+/* Which of the two names it has stands in the site's plugstack.conf (container_scope). */
+static void node_cleanup(const struct runtime_spec *spec, const char *session_dir,
+                         struct strv *argv)
+{
+    auto_free char *name = container_of(spec, session_dir);
+    const char *job_id = getenv("SLURM_JOB_ID");
+    if (!name)
+        return;
+    enroot_node_remove(ENROOT_PATHS_OF_SITE, argv);
+    strv_pushf(argv, "pyxis_%s_%s", job_id ? job_id : "", name);
+    strv_pushf(argv, "pyxis_%s", name);
+}
+
+/* A step that is killed may take the removal of its container with it. Which step this trial was is
+ * not always known; but of those that are over none needs its container any more. */
+static void remove_argv(const struct runtime_launch *launch, struct strv *argv)
+{
+    (void)launch;
+    enroot_node_remove_steps(argv);
+}
+
 static void describe(const struct runtime_spec *spec, const char *session_dir, json_t *obj)
 {
-    (void)session_dir;
+    auto_free char *name = container_of(spec, session_dir);
     srun_plugin_describe(spec, obj);
+    if (name)
+        json_put_str(obj, "container", name);
+    else
+        json_put_null(obj, "container", "each step makes one of its own");
+    json_put_str(obj, "start_includes",
+                 name ? "the start of a container that was unpacked before the first trial"
+                      : "import or unpacking of the image on each node");
 }
 
 const struct runtime_ops runtime_pyxis = {
@@ -132,7 +223,10 @@ const struct runtime_ops runtime_pyxis = {
     .keys = keys,
     .probe = probe,
     .check = check,
+    .node_prepare = node_prepare,
+    .node_cleanup = node_cleanup,
     .argv = make_argv,
     .classify = srun_plugin_classify,
+    .remove_argv = remove_argv,
     .describe = describe,
 };

@@ -111,6 +111,14 @@ struct runtime_ops {
     /* Import, create, write configuration into session_dir; idempotent. */
     int (*prepare)(const struct runtime_spec *spec, const char *session_dir, struct error *err);
     int (*cleanup)(const struct runtime_spec *spec, const char *session_dir, struct error *err);
+    /* Pure: what prepare and cleanup do here, as a command for every node of an allocation, each
+     * once a session and in place of them; for runtimes that keep something on the node (their own
+     * store), where prepare reaches this one only. Idempotent; what cleanup removes may be absent.
+     * RUNTIME_SRUN: srun's options come first. argv left empty: nothing is to do. */
+    void (*node_prepare)(const struct runtime_spec *spec, const char *session_dir,
+                         struct strv *argv);
+    void (*node_cleanup)(const struct runtime_spec *spec, const char *session_dir,
+                         struct strv *argv);
     /* Pure: the command that imports an image, and its environment. 3: not from this source. NULL:
      * a kind that imports nothing itself. Whether it makes a file is RUNTIME_IMPORT_FILE. */
     int (*import)(const struct runtime_import *import, struct strv *argv, struct strv *env,
@@ -131,7 +139,8 @@ struct runtime_ops {
     /* Remove whatever this trial left (containers); absent is success. Timed as "cleanup". */
     int (*stop)(const struct runtime_launch *launch, struct error *err);
     /* Pure: a command that removes what this trial may have left on the node where it is run;
-     * absent is success. For trials on several nodes, where stop sees this one only. */
+     * absent is success. For trials on several nodes, where stop sees this one only. argv left
+     * empty: nothing is to do. */
     void (*remove_argv)(const struct runtime_launch *launch, struct strv *argv);
     /* Is anything of this trial still there? Names it in what. */
     bool (*leftover)(const struct runtime_launch *launch, struct str *what);

@@ -138,7 +138,6 @@ void srun_plugin_describe(const struct runtime_spec *spec, json_t *obj)
         json_put_str(obj, "slurm", str_trim(version.data));
     else
         json_put_null(obj, "slurm", "srun --version failed");
-    json_put_str(obj, "start_includes", "import or unpacking of the image on each node");
     static const char *const files[] = {"/etc/slurm/plugstack.conf", "/etc/enroot/enroot.conf"};
     static const char *const names[] = {"plugstack_conf_sha256", "enroot_conf_sha256"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

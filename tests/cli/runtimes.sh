@@ -219,13 +219,15 @@ sampling: {looks: [6]}
 END
     run ncbench check --portable "$T/nodes.yaml"
 }
-for kind in crun enroot apptainer; do
+for kind in crun apptainer; do
     several_nodes "$kind" /x.sqsh
     equal "$kind: not on several nodes" $? 3
     match "$kind: and why" "$kind\) cannot run on 2 nodes: its environment is written before" "$ERR"
 done
 several_nodes docker x:1
 equal "docker: on several nodes" $? 0
+several_nodes enroot /x.sqsh
+equal "enroot: on several nodes" $? 0
 
 conforms charliecloud 'CH_RUNNING' "my run" "tab	here" 'foo,bar' 'back\slash' 'üml'
 conforms docker 'HOSTNAME|HOME|PATH' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'

@@ -95,6 +95,38 @@ equal "every node's topology is kept, by its name" \
 check "the records fit their schema" python3 tests/cli/schema.py results/schemas/trial.json "$S/trials.jsonl"
 equal "no step is left" "$(steps_left)" 0
 
+# ---- containers that lie in a store of the node: enroot and pyxis, by stand-ins --------------------------
+shim=$T/stores
+mkdir -p "$shim/script"
+cp tests/shims/enroot tests/shims/srun "$shim/"
+echo /run/enroot >"$shim/script/data" # each node has its own
+: >"$T/x.sqsh"
+image="image: $T/x.sqsh, nanochat: $(command -v nanochat)"
+nano stores 3 '1, 2' ", {name: enroot, kind: enroot, $image}, {name: pyxis, kind: pyxis, $image}, {name: named, kind: pyxis, $image, options: [--container-name=keep]}"
+containers() { srun -N4 --ntasks-per-node=1 ls /run/enroot 2>/dev/null; }
+created() { tr '\0' ' ' < <(cat "$shim"/log/*.argv) | grep -oE "create --name $1" | wc -l; }
+stores() { in_job -N2 -c1 -- env PATH="$shim:$PATH" PYXIS_CONTAINER_IMAGE=/nosuch timeout 60 ncbench run "$T/stores.yaml" --out "$R" --progress none --blocks 1 "$@"; }
+check "enroot and pyxis on several nodes" stores
+S=$(tail -n 1 "$OUT")
+equal "… each trial is ok" "$(jq -r '[.runtime, .nodes, .outcome] | join(" ")' "$S/trials.jsonl" | sort | tr '\n' ',')" \
+    'bare 1 ok,bare 2 ok,enroot 1 ok,enroot 2 ok,named 1 ok,named 2 ok,pyxis 1 ok,pyxis 2 ok,'
+equal "… enroot's container is made once a session on each node" "$(created ncbench-)" 2
+equal "… a named one of pyxis too" "$(created 'pyxis_[0-9]+_keep-')" 2
+equal "… without a name, once a trial on its nodes" "$(created 'pyxis_[0-9]+_[0-9]')" 3
+equal "… and none is left on any" "$(containers)" ''
+equal "… the start is described as what it is" \
+    "$(jq -r 'select(.runtime | test("pyxis|named")).runtime_version | .start_includes[0:10]' "$S/trials.jsonl" | sort -u | tr '\n' ',')" 'import or ,the start ,'
+sed -i 's/num_iterations: 3,/num_iterations: 1000000,/' "$T/stores.yaml"
+rm -f "$shim"/log/*.argv
+check_rc 5 "trials beyond their limit" stores -D limits.trial=2s -D limits.max_failures=20 -D 'matrix.nodes=[2]'
+equal "… time out in every arm" "$(jq -r .outcome "$(tail -n 1 "$OUT")/trials.jsonl" | sort -u)" timeout
+check "… pyxis made its containers" test "$(created 'pyxis_[0-9]+_[0-9]')" -ge 2
+equal "… and none is left on any node" "$(containers)" ''
+echo 1 >"$shim/script/create.rc"
+echo '[ERROR] Write failed because No space left on device' >"$shim/script/create.err"
+check_rc 4 "a node that cannot unpack the image" stores
+match "… is told before the first trial, in the runtime's words" 'preparing runtime (enroot|named): prepare on n1,n2: srun failed: .*No space left on device' "$ERR"
+
 # ---- the job scripts that come with ncbench -----------------------------------------------------------
 check "sbatch.sh: a model from start to end on two nodes" env NANOCHAT="$(command -v nanochat)" NANOCHAT_BASE_DIR="$T/base" \
     DEVICE=cpu DEPTH=1 SEQ_LEN=32 DEVICE_BATCH=1 ROWS_PER_RANK=1 STEPS=3 RANKS_PER_NODE=1 DATA_SOURCE=synthetic VOCAB=256 \

@@ -285,15 +285,17 @@ static void enroot(void)
     view_init(&b, "enroot");
     set(&b.spec.image, "/x.sqsh");
     strv_push(&b.env, "NL=a\nb"); /* by the script alone */
+    strv_push(&b.env, "SLURM_NODEID");
     set(&b.mounts.items[1].target, "/back\\slash");
     auto_free char *text = bench_argv(&b, NULL);
     auto_free char *name = client_session_name("ncbench", "/s", "/x.sqsh");
-    auto_free char *want = mem_printf(
-        "enroot\nstart\n--rc=/s/trials/t/enroot.c00.b01.arm.rc\n"
-        "--mount=/s/trials/t:/s/trials/t:none:x-create=auto,rbind,rw\n"
-        "--mount=/data/in\\040put:/back\\134slash:none:x-create=auto,rbind,ro\n"
-        "--env=OMP_NUM_THREADS=1\n--env=A=b=\"c d\" $X\n%s\n/usr/local/bin/nanochat\ninfo\n",
-        name);
+    auto_free char *want =
+        mem_printf("enroot\nstart\n--rc=/s/trials/t/enroot.c00.b01.arm.rc\n"
+                   "--mount=/s/trials/t:/s/trials/t:none:x-create=auto,rbind,rw\n"
+                   "--mount=/data/in\\040put:/back\\134slash:none:x-create=auto,rbind,ro\n"
+                   "--env=OMP_NUM_THREADS=1\n--env=A=b=\"c d\" $X\n--env=SLURM_NODEID\n%s\n"
+                   "/usr/local/bin/nanochat\ninfo\n",
+                   name);
     CU_ASSERT_STR(text, want);
     accepts(&b);
     strv_push(&b.spec.env, "a.b=1");
@@ -316,6 +318,7 @@ static void enroot_script(void)
     strv_clear(&b.env);
     strv_push(&b.env, "NL=a\nb");
     strv_push(&b.env, "Q='\"$(id)`");
+    strv_push(&b.env, "SLURM_NODEID"); /* its value is not known here: --env brings it */
     b.launch.trial_dir = b.launch.cwd = dir;
     auto_error struct error err = ERROR_INIT;
     auto_str text = STR_INIT;
@@ -327,6 +330,24 @@ static void enroot_script(void)
                                       "cd '%s' || exit 1\nunset SHLVL OLDPWD\nexec \"$@\"\n",
                                       dir);
     CU_ASSERT_STR(text.data, want);
+    bench_release(&b);
+}
+
+static void enroot_nodes(void)
+{
+    struct bench b;
+    view_init(&b, "enroot");
+    set(&b.spec.image, "/x.sqsh");
+    auto_free char *name = client_session_name("ncbench", "/s", "/x.sqsh");
+    auto_strv prepare = STRV_INIT, cleanup = STRV_INIT;
+    runtime_enroot.node_prepare(&b.spec, "/s", &prepare);
+    CU_ASSERT_EQUAL_FATAL(prepare.count, 6);
+    CU_ASSERT_STR(prepare.items[0], "sh");
+    CU_ASSERT_STR(prepare.items[4], name);
+    CU_ASSERT_STR(prepare.items[5], "/x.sqsh");
+    runtime_enroot.node_cleanup(&b.spec, "/s", &cleanup);
+    CU_ASSERT_EQUAL_FATAL(cleanup.count, 5);
+    CU_ASSERT_STR(cleanup.items[4], name);
     bench_release(&b);
 }
 
@@ -354,6 +375,51 @@ static void pyxis_argv(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(more, "\n--container-env=HOME,OMP_NUM_THREADS,A\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(more, "\n--container-writable\n"));
     CU_ASSERT_PTR_NULL(strstr(more, "--container-readonly"));
+    bench_release(&b);
+}
+
+static void pyxis_named(void)
+{
+    struct bench b;
+    view_init(&b, "pyxis");
+    set(&b.spec.image, "/x.sqsh");
+    auto_strv none = STRV_INIT;
+    runtime_pyxis.node_prepare(&b.spec, "/s", &none); /* each step makes its own */
+    runtime_pyxis.node_cleanup(&b.spec, "/s", &none);
+    CU_ASSERT_EQUAL(none.count, 0);
+    strv_push(&b.spec.options, "--container-name=keep");
+    accepts(&b);
+    auto_free char *name = client_session_name("keep", "/s", "/x.sqsh");
+    auto_free char *option = mem_printf("\n--container-name=%s:no_exec\n", name);
+    auto_free char *text = bench_argv(&b, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, option));
+    CU_ASSERT_PTR_NULL(strstr(text, "--container-name=keep\n"));
+    auto_strv prepare = STRV_INIT, cleanup = STRV_INIT;
+    runtime_pyxis.node_prepare(&b.spec, "/s", &prepare);
+    auto_str words = STR_INIT;
+    for (size_t i = 0; i < prepare.count; i++)
+        str_appendf(&words, "%s\n", prepare.items[i]);
+    auto_free char *want =
+        mem_printf("--container-image=/x.sqsh\n--container-readonly\n--no-container-mount-home\n"
+                   "--no-container-remap-root\n--no-container-entrypoint%ssh\n-c\ntrue\n",
+                   option);
+    CU_ASSERT_STR(words.data, want);
+    setenv("SLURM_JOB_ID", "12", 1);
+    runtime_pyxis.node_cleanup(&b.spec, "/s", &cleanup);
+    unsetenv("SLURM_JOB_ID");
+    auto_free char *of_job = mem_printf("pyxis_12_%s", name);
+    auto_free char *global = mem_printf("pyxis_%s", name);
+    CU_ASSERT_EQUAL_FATAL(cleanup.count, 6);
+    CU_ASSERT_STR(cleanup.items[4], of_job);
+    CU_ASSERT_STR(cleanup.items[5], global);
+    static const char *const bad[] = {"--container-name",
+                                      "--container-name=", "--container-name=a:exec",
+                                      "--container-name=a/b", NULL};
+    for (const char *const *given = bad; *given; given++) {
+        strv_clear(&b.spec.options);
+        strv_push(&b.spec.options, *given);
+        refuses(&b, "expected --container-name=NAME");
+    }
     bench_release(&b);
 }
 
@@ -624,7 +690,8 @@ static void locks(void)
 
 UNIT_MAIN({"docker", docker}, {"podman rootless", podman_rootless}, {"charliecloud", charliecloud},
           {"crun argv", crun_argv}, {"crun config.json", crun_config}, {"apptainer", apptainer},
-          {"enroot", enroot}, {"enroot script", enroot_script}, {"pyxis argv", pyxis_argv},
+          {"enroot", enroot}, {"enroot script", enroot_script}, {"enroot on nodes", enroot_nodes},
+          {"pyxis argv", pyxis_argv}, {"pyxis with a name", pyxis_named},
           {"pyxis check", pyxis_check}, {"edf", edf}, {"what an edf can say", edf_sayable},
           {"messages", messages}, {"srun says nothing", srun_says_nothing},
           {"environment flags", environment_flags}, {"root view", root_view}, {"locks", locks})
