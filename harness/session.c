@@ -239,6 +239,8 @@ int session_create(const struct session_options *o, struct session *s, struct er
         return -err->code;
     s->summary = new_summary(s, o);
     session_put_process(s->summary);
+    if (s->allocation.job_id) /* a session that is killed before its first trial can go on, too */
+        put_allocation(s->summary, &s->allocation);
     if (session_save(s, "running", 0, err) || session_prepare(s, err))
         return -err->code;
     session_put_runtimes(s);

@@ -8,6 +8,7 @@
 
 #define PREPARE_S 1800.0 /* unpacking an image of many GB */
 #define CLEANUP_S 120.0
+#define END_S 30.0
 
 /* The nodes of the largest cell: the first of the allocation, for every cell. */
 static int64_t most_nodes(const struct session *s)
@@ -44,7 +45,12 @@ int session_node_prepare(const struct session *s, const struct runtime_ops *ops,
                          const struct runtime_spec *spec, struct error *err)
 {
     auto_strv command = STRV_INIT;
+    auto_str left = STR_INIT;
+    auto_free char *name = mem_printf("%s.prepare", s->id);
     ops->node_prepare(spec, s->dir, &command);
+    /* of an ncbench that was killed: it may still be unpacking */
+    if (command.count && !slurm_end_steps(&s->allocation, name, END_S, &left))
+        return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s cannot be ended", left.data);
     return run(s, "prepare", &command, PREPARE_S, err);
 }
 

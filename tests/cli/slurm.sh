@@ -122,6 +122,18 @@ check_rc 5 "trials beyond their limit" stores -D limits.trial=2s -D limits.max_f
 equal "… time out in every arm" "$(jq -r .outcome "$(tail -n 1 "$OUT")/trials.jsonl" | sort -u)" timeout
 check "… pyxis made its containers" test "$(created 'pyxis_[0-9]+_[0-9]')" -ge 2
 equal "… and none is left on any node" "$(containers)" ''
+echo 20 >"$shim/script/create.sleep"
+(stores --only runtime=enroot -D matrix.nodes=[2] -D baseline=enroot >"$T/killed.out" 2>&1) &
+unpacking() { squeue --steps --noheader --format=%j | grep -q '\.prepare$'; }
+wait_until "the nodes unpack" 30 unpacking
+newest stores
+kill -KILL "$(jq .pid "$S/session.json")"
+wait
+rm "$shim/script/create.sleep"
+sed -i 's/num_iterations: 1000000,/num_iterations: 3,/' "$S/scenario.yaml"
+check "a session that is killed before its first trial goes on in the same nodes" \
+    in_job -N2 -c1 -w"$(jq -r .slurm.nodes "$S/session.json")" -- env PATH="$shim:$PATH" timeout 60 ncbench run --resume "$S" --allow-drift --progress none
+equal "… and no container is left" "$(containers)" ''
 echo 1 >"$shim/script/create.rc"
 echo '[ERROR] Write failed because No space left on device' >"$shim/script/create.err"
 check_rc 4 "a node that cannot unpack the image" stores
