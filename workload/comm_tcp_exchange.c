@@ -15,10 +15,10 @@
 
 /* ---- frames ----------------------------------------------------------------------------------
  */
-void tcp_plan(struct tcp *t, int rank, const void *from, int64_t from_bytes, void *to,
+void tcp_plan(struct comm *c, int rank, const void *from, int64_t from_bytes, void *to,
               int64_t to_bytes)
 {
-    struct tcp_peer *p = &t->peers[rank];
+    struct tcp_peer *p = &((struct tcp *)c->priv)->peers[rank];
     p->from = from;
     p->from_left = (size_t)from_bytes;
     p->to = to;
@@ -351,7 +351,7 @@ int tcp_watch(struct comm *c, uint64_t n, bool late, struct error *err)
     double timeout_s = c->config.timeout_s;
     c->config.timeout_s = timeout_s < ROLL_CALL_S ? timeout_s : ROLL_CALL_S;
     for (int r = 0; r < c->config.world; r++)
-        tcp_plan(t, r, NULL, 0, NULL, 0);
+        tcp_plan(c, r, NULL, 0, NULL, 0);
     int rc = tcp_exchange(c, err);
     c->config.timeout_s = timeout_s;
     return rc;

@@ -1,8 +1,7 @@
 /* The tcp back end: ranks on any nodes, a connection between every two.
  *
- * Every collective is made of exchanges. In an exchange each rank sends one frame to every other
- * rank and receives one from each, all at once: a header and so many bytes, perhaps none. So every
- * exchange is a meeting too, and whoever is late is waited for by all others in the same call.
+ * In an exchange (comm_ordered.h) each rank sends one frame to every other rank and receives one
+ * from each: a header and so many bytes, perhaps none.
  *
  * A rank that gives up tells all others whose fault it is (TCP_LOST) before it closes; one that
  * leaves says so (TCP_BYE). The end of a connection without either is a rank that died.
@@ -16,7 +15,7 @@
 #ifndef WORKLOAD_COMM_TCP_PRIV_H
 #define WORKLOAD_COMM_TCP_PRIV_H
 
-#include "workload/comm_priv.h"
+#include "workload/comm_ordered.h"
 
 #include <poll.h>
 
@@ -50,11 +49,9 @@ struct tcp_peer {
 };
 
 struct tcp {
+    struct ordered ordered;
     struct tcp_peer *peers; /* [world] */
     struct pollfd *polls;   /* [world] */
-    int64_t *start, *counts;
-    float *scratch; /* [world][piece] */
-    int64_t piece;  /* floats of one rank that are summed at a time */
     uint32_t seq;
     double bye_s;           /* tcp_watch: when it first saw a rank that has left; 0: not yet */
     enum tcp_reason reason; /* why c->lost_rank is lost */
@@ -62,8 +59,8 @@ struct tcp {
 
 /* comm_tcp_mesh.c: all connections, or NANOCHAT_EXIT_PEER with the rank that is missing. */
 int tcp_connect_all(struct comm *c, struct tcp *t, struct error *err);
-/* comm_tcp_exchange.c. What goes to a rank and comes from it in the next exchange. */
-void tcp_plan(struct tcp *t, int rank, const void *from, int64_t from_bytes, void *to,
+/* comm_tcp_exchange.c: of struct ordered. */
+void tcp_plan(struct comm *c, int rank, const void *from, int64_t from_bytes, void *to,
               int64_t to_bytes);
 int tcp_exchange(struct comm *c, struct error *err);
 /* The rank is lost: tell the others, once, and say so. */
