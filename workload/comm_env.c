@@ -1,4 +1,5 @@
-/* Who am I among the ranks: from torchrun's variables, else from Slurm's. */
+/* Who am I among the ranks: from torchrun's variables, else from those of mpirun, else from
+ * Slurm's. */
 #include "workload/comm.h"
 
 #include "common/num.h"
@@ -75,6 +76,32 @@ static int from_slurm(struct comm_config *c, struct error *err)
     return 0;
 }
 
+/* The variables that an MPI launcher sets: of Open MPI's mpirun, and of those that speak PMI (Hydra
+ * of MPICH and Intel MPI). They come before Slurm's, which inside a job are those of the step, or
+ * the batch script, that called mpirun. */
+static const struct mpi_variables {
+    const char *rank, *world, *local_rank, *local_world;
+} mpi_launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+};
+
+/* Without the local two it is none of these launchers: srun --mpi=pmi2 sets PMI_RANK and PMI_SIZE,
+ * and says the rest in its own variables. */
+static int from_mpi(struct comm_config *c, const struct mpi_variables *v, bool *found,
+                    struct error *err)
+{
+    bool has_rank, has_world, has_local, has_local_world;
+    if (read_int(v->rank, 0, MAX_RANKS, &c->rank, &has_rank, err) ||
+        read_int(v->world, 1, MAX_RANKS, &c->world, &has_world, err) ||
+        read_int(v->local_rank, 0, MAX_RANKS, &c->local_rank, &has_local, err) ||
+        read_int(v->local_world, 1, MAX_RANKS, &c->local_world, &has_local_world, err))
+        return -err->code;
+    *found = has_rank && has_world && has_local && has_local_world;
+    return 0;
+}
+
 static int from_torchrun(struct comm_config *c, bool *found, struct error *err)
 {
     bool has_rank, has_world, has_local, has_local_world;
@@ -116,11 +143,23 @@ static int check_consistent(const struct comm_config *c, struct error *err)
                      c->rank, c->world, c->local_rank, c->local_world, problem);
 }
 
+/* The first launcher that has set its variables. */
+static int from_launcher(struct comm_config *c, struct error *err)
+{
+    bool found;
+    if (from_torchrun(c, &found, err) || found)
+        return -err->code;
+    for (size_t i = 0; i < sizeof mpi_launchers / sizeof *mpi_launchers; i++)
+        if (from_mpi(c, &mpi_launchers[i], &found, err) || found)
+            return -err->code;
+    return from_slurm(c, err);
+}
+
 int comm_config_from_env(struct comm_config *config, struct error *err)
 {
     *config = (struct comm_config){.world = 1, .local_world = 1, .master_port = 29500};
-    bool torchrun, has_port;
-    if (from_torchrun(config, &torchrun, err) || (!torchrun && from_slurm(config, err)) ||
+    bool has_port;
+    if (from_launcher(config, err) ||
         read_int(ENV_MASTER_PORT, 1, 65535, &config->master_port, &has_port, err))
         return -err->code;
     const char *addr = getenv(ENV_MASTER_ADDR);

@@ -26,7 +26,19 @@ static const char *const rank_variables[] = {"RANK",
                                              "SLURM_NNODES",
                                              "SLURM_STEP_NUM_TASKS",
                                              "SLURM_TASKS_PER_NODE",
-                                             "SLURM_STEP_TASKS_PER_NODE"};
+                                             "SLURM_STEP_TASKS_PER_NODE",
+                                             "OMPI_COMM_WORLD_RANK",
+                                             "OMPI_COMM_WORLD_SIZE",
+                                             "OMPI_COMM_WORLD_LOCAL_RANK",
+                                             "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                             "PMI_RANK",
+                                             "PMI_SIZE",
+                                             "MPI_LOCALRANKID",
+                                             "MPI_LOCALNRANKS"};
+
+#define OPEN_MPI_5_OF_8                                                                            \
+    "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 "                  \
+    "OMPI_COMM_WORLD_LOCAL_SIZE=4"
 
 /* "A=1 B=2" into a clean environment, then comm_config_from_env; the code. */
 static int config_from(const char *assignments, struct comm_config *config, char **message)
@@ -68,6 +80,16 @@ static void environment_of_each_launcher(void)
         {"SLURM_NTASKS=4", 0, 1, 0, 1, 29500}, /* an allocation, no step */
         {"SLURM_PROCID=0 SLURM_NTASKS=1 RANK=1 WORLD_SIZE=2", 1, 2, 1, 2, 29500},
         {"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_STEP_NUM_TASKS=1", 0, 1, 0, 1, 29500},
+        {OPEN_MPI_5_OF_8, 5, 8, 1, 4, 29500},
+        {OPEN_MPI_5_OF_8 " RANK=1 WORLD_SIZE=2", 1, 2, 1, 2, 29500},
+        /* mpirun in a job of Slurm: the variables of the batch script are there too */
+        {OPEN_MPI_5_OF_8 " SLURM_PROCID=0 SLURM_NTASKS=8", 5, 8, 1, 4, 29500},
+        {"PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 SLURM_PROCID=0", 3, 4, 1, 2,
+         29500},
+        /* srun --mpi=pmi2 */
+        {"PMI_RANK=3 PMI_SIZE=4 SLURM_PROCID=3 SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_NTASKS=4 "
+         "SLURM_TASKS_PER_NODE=2(x2)",
+         3, 4, 1, 2, 29500},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct comm_config c;
@@ -96,6 +118,8 @@ static void contradictions_are_usage_errors(void)
         "RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=4",
         "RANK=0 WORLD_SIZE=2 MASTER_PORT=70000",
         "SLURM_PROCID=4 SLURM_NTASKS=4",
+        "OMPI_COMM_WORLD_RANK=one",
+        OPEN_MPI_5_OF_8 " OMPI_COMM_WORLD_RANK=8",
         "SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_NODEID=9 SLURM_TASKS_PER_NODE=2(x2)",
         "SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_TASKS_PER_NODE=2(x",
     };
