@@ -77,6 +77,7 @@ $(BUILD)/harness/plot_templates.o: $(wildcard plots/*.gp)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
 include mk/cuda.mk
+include mk/mpi.mk
 include mk/test.mk
 include mk/lint.mk
 include mk/fuzz.mk
@@ -90,12 +91,13 @@ install: programs
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(BIN)/nanochat $(BIN)/ncbench $(DESTDIR)$(PREFIX)/bin/
 	$(call cuda_install,$(DESTDIR)$(PREFIX)/lib)
+	$(call mpi_install,$(DESTDIR)$(PREFIX)/lib)
 	$(BIN)/nanochat man > $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1
 	$(BIN)/ncbench man > $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/nanochat $(DESTDIR)$(PREFIX)/bin/ncbench
-	rm -f $(DESTDIR)$(PREFIX)/lib/nanochat-cuda.so
+	rm -f $(DESTDIR)$(PREFIX)/lib/nanochat-cuda.so $(DESTDIR)$(PREFIX)/lib/nanochat-mpi.so
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1 $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
 
 clean:

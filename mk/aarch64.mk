@@ -4,7 +4,7 @@
 AARCH64_SYSROOT ?= $(CURDIR)/build/sysroot-aarch64
 AARCH64_LIB := $(AARCH64_SYSROOT)/usr/lib/aarch64-linux-gnu
 AARCH64_MAKE = PKG_CONFIG_LIBDIR='$(AARCH64_LIB)/pkgconfig:$(AARCH64_SYSROOT)/usr/share/pkgconfig' \
-	PKG_CONFIG_SYSROOT_DIR='$(AARCH64_SYSROOT)' $(MAKE) --no-print-directory CUDA=0 \
+	PKG_CONFIG_SYSROOT_DIR='$(AARCH64_SYSROOT)' $(MAKE) --no-print-directory CUDA=0 MPI=0 \
 	CC='aarch64-linux-gnu-gcc --sysroot=$(AARCH64_SYSROOT)' AR=aarch64-linux-gnu-ar \
 	BUILD=build/aarch64 BIN=build/aarch64/bin
 

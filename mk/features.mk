@@ -58,6 +58,22 @@ endef
 $(eval $(call optional,HWLOC,hwloc))
 $(eval $(call optional,PAPI,papi))
 
+# ---- MPI: a compiler wrapper, and a header for it ------------------------------------------------
+# The wrapper of an environment module comes first on PATH, so it is asked and not pkg-config.
+MPI ?= auto
+MPICC ?= mpicc
+ifeq ($(MPI),0)
+MPI_FOUND :=
+MPI_WHY := MPI=0
+else
+MPICC_PATH := $(shell command -v "$(MPICC)" 2>/dev/null)
+MPI_FOUND := $(if $(MPICC_PATH),$(shell echo | "$(MPICC_PATH)" -include mpi.h -x c -fsyntax-only - 2>/dev/null && echo yes))
+MPI_WHY := $(if $(MPI_FOUND),$(MPICC_PATH),$(if $(MPICC_PATH),$(MPICC_PATH) finds no mpi.h,mpicc not found))
+ifeq ($(MPI)$(MPI_FOUND),1)
+$(error MPI=1 but $(MPI_WHY); run tools/install-deps mpi, or give MPICC=/path/to/mpicc)
+endif
+endif
+
 # ---- CUDA --------------------------------------------------------------------------------------
 CUDA ?= auto
 NVCC ?= nvcc
@@ -77,4 +93,5 @@ endif
 feature_report = \
 	printf '%-8s %-4s %s\n' BLAS yes '($(BLAS_FOUND))' \
 	HWLOC $(if $(HWLOC_FOUND),yes,no) '($(HWLOC_WHY)$(if $(HWLOC_FOUND),,: topology by affinity only))' \
-	PAPI $(if $(PAPI_FOUND),yes,no) '($(PAPI_WHY)$(if $(PAPI_FOUND),,: no hardware counters but cycles and instructions))'
+	PAPI $(if $(PAPI_FOUND),yes,no) '($(PAPI_WHY)$(if $(PAPI_FOUND),,: no hardware counters but cycles and instructions))' \
+	MPI $(if $(MPI_FOUND),yes,no) '($(MPI_WHY)$(MPI_KEPT))'

@@ -58,16 +58,19 @@ static const struct comm_ops *choose(const struct comm_config *config, struct er
     const struct device *d = config->device;
     const char *wanted = config->backend ? config->backend : "auto";
     const bool one_node = config->local_world == config->world;
-    if (config->world == 1)
+    const bool mpi = !strcmp(wanted, "mpi");
+    if (config->world == 1 && !mpi) /* MPI may know of more ranks than the environment tells */
         return &comm_self_ops;
     if (d && (d->collectives || strcmp(d->ops->name, "cpu") != 0))
         return choose_device(config, wanted, err);
     if (!strcmp(wanted, "auto"))
         return one_node ? &comm_shm_ops : &comm_tcp_ops;
+    if (mpi)
+        return &comm_mpi_ops;
     if (!strcmp(wanted, "tcp"))
         return &comm_tcp_ops;
     if (strcmp(wanted, "shm") != 0)
-        error_set(err, NANOCHAT_EXIT_USAGE, "communicator \"%s\", expected auto, shm or tcp",
+        error_set(err, NANOCHAT_EXIT_USAGE, "communicator \"%s\", expected auto, shm, tcp or mpi",
                   wanted);
     else if (!one_node)
         error_set(err, NANOCHAT_EXIT_PLAN,

@@ -16,7 +16,8 @@
  * to the buffer's length), so that nothing is ever padded to a multiple of the world size.
  *
  * Back ends: `self` (one rank), `shm` (one node, host memory), `tcp` (any nodes, host memory),
- * `nccl` (GPUs). Others fill struct comm_ops. */
+ * `mpi` (likewise, for ranks that an MPI launcher has started), `nccl` (GPUs). Others fill struct
+ * comm_ops. */
 #ifndef WORKLOAD_COMM_H
 #define WORKLOAD_COMM_H
 
@@ -48,7 +49,7 @@ struct comm_config {
     const char *master_addr; /* NULL: 127.0.0.1 */
     int master_port;         /* names the run on this node together with master_addr; tcp: where
                                 rank 0 listens */
-    const char *backend;     /* "auto" (NULL), "shm", "tcp" */
+    const char *backend;     /* "auto" (NULL), "shm", "tcp", "mpi" */
     double timeout_s;        /* deadline of every call; 0: 60 */
     int64_t max_elements;    /* longest buffer that is usual; 0: unknown. Only bounds the staging
                                 area: longer buffers go through it in pieces */
@@ -78,15 +79,18 @@ struct comm_ops {
     void (*close)(struct comm *c);
 };
 
-/* RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (or SLURM_*) into
- * config; without them one rank. Contradictory values are NANOCHAT_EXIT_USAGE. */
+/* RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT into config; else
+ * what mpirun has set, or SLURM_*; without them one rank. Contradictory values are
+ * NANOCHAT_EXIT_USAGE. */
 int comm_config_from_env(struct comm_config *config, struct error *err);
-/* Open: `self` for a world of 1, `nccl` for a device with collectives of its own, else as
- * config->backend says; auto is `shm` for one node and `tcp` for several. The first collective is
- * made here, so that a rank that never arrives is found now. shm for ranks on several nodes is
- * NANOCHAT_EXIT_PLAN, a device without collectives NANOCHAT_EXIT_DEVICE; a /dev/shm that is too
- * small is NANOCHAT_EXIT_PEER with the needed and the available bytes; a name of rank 0's node that
- * cannot be resolved, or a port that is taken, is NANOCHAT_EXIT_PEER too. */
+/* Open: `self` for a world of 1 (except for "mpi"), `nccl` for a device with collectives of its
+ * own, else as config->backend says; auto is `shm` for one node and `tcp` for several. The first
+ * collective is made here, so that a rank that never arrives is found now. shm for ranks on several
+ * nodes is NANOCHAT_EXIT_PLAN, a device without collectives NANOCHAT_EXIT_DEVICE; a /dev/shm that
+ * is too small is NANOCHAT_EXIT_PEER with the needed and the available bytes; a name of rank 0's
+ * node that cannot be resolved, or a port that is taken, is NANOCHAT_EXIT_PEER too. "mpi" without
+ * its shared object is NANOCHAT_EXIT_DEVICE, with an MPI that contradicts config
+ * NANOCHAT_EXIT_USAGE. */
 int comm_open(struct comm **out, const struct comm_config *config, struct error *err);
 void comm_close(struct comm *c); /* NULL is fine; leaves no shared-memory segment */
 

@@ -24,11 +24,12 @@ struct comm {
 
 extern const struct comm_ops comm_self_ops;
 extern const struct comm_ops comm_shm_ops;
+extern const struct comm_ops comm_tcp_ops;
+extern const struct comm_ops comm_mpi_ops;
 extern const struct comm_ops comm_nccl_ops; /* any device with struct collective_ops */
 
 /* For back ends with `wait`: a queued collective is done (or lost); tells the observer. */
 void comm_report(const struct comm *c, const struct comm_record *record);
-extern const struct comm_ops comm_tcp_ops;
 
 /* "all_reduce of step 3": where a call failed. */
 #define COMM_WHERE_MAX 64

@@ -95,9 +95,10 @@ const struct option_spec train_option_specs[] = {
            "resume the weights and the data, but with a fresh optimizer state"),
     OPTION("checkpoint-dir", 0, OPT_STRING, checkpoint_dir, NULL, 0, 0, "DIR",
            "where checkpoints go; default base_checkpoints/<model tag> below the base directory"),
-    OPTION("comm", 0, OPT_CHOICE, comm, "auto", 0, 0, "auto|shm|tcp",
-           "how ranks talk on the CPU: shared memory of one node, or TCP; auto: TCP only when the "
-           "ranks are on several nodes"),
+    OPTION("comm", 0, OPT_CHOICE, comm, "auto", 0, 0, "auto|shm|tcp|mpi",
+           "how ranks talk on the CPU: shared memory of one node, TCP, or MPI where mpirun has "
+           "started "
+           "them; auto: TCP only when the ranks are on several nodes"),
     OPTION("comm-timeout", 0, OPT_DURATION, comm_timeout_s, "60s", 0, 0, "DUR",
            "how long a rank waits for another one in a collective; longer than rank 0 needs to "
            "write a checkpoint"),

@@ -31,6 +31,31 @@ equal "CUDA=0 has a plan" $? 0
 match "CUDA=0 is said" 'CUDA.*CUDA=0' "$OUT"
 no_match "CUDA=0 never calls nvcc" 'nvcc -|nvcc" -' "$OUT"
 
+# MPI: a wrapper that finds its header, or a line that says what is missing.
+wrapper() { # STATUS: a mpicc that ends so when it looks for mpi.h
+    mkdir -p "$T/mpi"
+    printf '#!/bin/sh\ncase "$*" in *mpi.h*) exit %d ;; esac\nexec cc "$@"\n' "$1" >"$T/mpi/mpicc"
+    chmod +x "$T/mpi/mpicc"
+}
+build "$T/bin" -n programs
+match "make without mpicc says so in one line" 'MPI.* no .*mpicc not found' "$OUT"
+no_match "nothing of MPI is built" 'LD .*nanochat-mpi\.so' "$OUT"
+build "$T/bin" MPI=1 -n programs
+equal "MPI=1 without mpicc is an error of make" $? 2
+match "that says what to do" 'MPI=1 but mpicc not found; run tools/install-deps mpi' "$ERR"
+wrapper 1
+build "$T/mpi:$T/bin" -n programs
+match "a wrapper without a header is none" "MPI.* no .*$T/mpi/mpicc finds no mpi\.h" "$OUT"
+wrapper 0
+build "$T/mpi:$T/bin" -n programs
+match "one with a header is taken" "MPI.* yes .*$T/mpi/mpicc" "$OUT"
+match "the library goes beside BIN" "$T/build/lib/nanochat-mpi\.so" "$OUT"
+mkdir -p "$T/build/lib" && touch "$T/build/lib/nanochat-mpi.so"
+build "$T/mpi:$T/bin" MPI=0 -n programs
+match "MPI=0: the built one stays, in so many words" 'MPI.*nanochat-mpi\.so of an earlier build stays' "$OUT"
+no_match "and nothing removes it" 'rm -f .*nanochat-mpi\.so' "$OUT"
+rm "$T/build/lib/nanochat-mpi.so"
+
 # A toolkit that records its calls, and no GPU.
 make_toolkit() {
     mkdir -p "$1/bin" "$1/include" "$1/lib64"
