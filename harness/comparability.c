@@ -79,7 +79,8 @@ static char *value_text(const struct side *s, enum item_rule rule)
         str_append(&out, variable                                         ? "not set"
                          : rule == RULE_LIBRARIES || rule == RULE_DEVICES ? "absent"
                                                                           : "not recorded");
-    else if (rule == RULE_SIZE && json_is_number(v) && json_number_value(v) >= 0)
+    else if ((rule == RULE_SIZE || rule == RULE_MEMORY_LIMIT) && json_is_number(v) &&
+             json_number_value(v) >= 0)
         str_append(&out, num_format_size(size, sizeof size, json_number_value(v)));
     else if (json_is_string(v) && json_string_length(v) == 0)
         str_append(&out, variable ? "set to nothing" : "empty");
@@ -141,6 +142,19 @@ static const char *last_part(const char *path)
     return dot ? dot + 1 : path;
 }
 
+/* What the toolkits of GPU vendors set in every container chooses no algorithm; and which of its
+ * own helpers NVIDIA's driver has opened by the time of the evidence (the compiler of PTX, say,
+ * where its cache has no answer) depends on what ran before. Two versions of one are still a
+ * difference. */
+static bool changes_no_result(const struct comparability_item *item, const char *key,
+                              const struct side *a, const struct side *b)
+{
+    if (item->rule == RULE_VARIABLES)
+        return str_starts_with(key, "NVIDIA_");
+    return item->rule == RULE_LIBRARIES && str_starts_with(key, "libnvidia-") &&
+           (no_value(a) || no_value(b));
+}
+
 static void report(const struct diff *d, const struct comparability_item *item, const char *name,
                    const char *key, struct side a, struct side b)
 {
@@ -169,8 +183,7 @@ static void report(const struct diff *d, const struct comparability_item *item, 
                         .last_block = d->block,
                         .unknown = unknown,
                         .advice = item->advice};
-    /* What the toolkits of GPU vendors set in every container; it chooses no algorithm. */
-    if (item->rule == RULE_VARIABLES && str_starts_with(key, "NVIDIA_"))
+    if (changes_no_result(item, key, &a, &b))
         f.class = ITEM_TREATMENT;
     f.strict = f.class != ITEM_TREATMENT || (d->one_kind && !changes_per_run(item));
     f.excused = f.strict && f.class != ITEM_IDENTITY && excuses(d->arm, &f);
@@ -220,6 +233,13 @@ static void diff_key(const struct diff *d, const struct comparability_item *item
     report(d, item, name, key, x, y);
 }
 
+/* What the harness gives every trial of its own: files below the trial's directory. */
+static bool is_trials_own(const struct comparability_item *item, const char *key)
+{
+    return item->rule == RULE_VARIABLES &&
+           (!strcmp(key, "NCCL_DEBUG_FILE") || !strcmp(key, "NCCL_TOPO_DUMP_FILE"));
+}
+
 /* Objects whose keys are items of their own: all keys of a, then those that only b has. */
 static void diff_keys(const struct diff *d, const struct comparability_item *item, const json_t *a,
                       const json_t *b)
@@ -235,7 +255,8 @@ static void diff_keys(const struct diff *d, const struct comparability_item *ite
         json_t *value;
         json_object_foreach((json_t *)(second ? b : a), key, value)
         {
-            if (!str_ends_with(key, "_why") && !(second && json_object_get(a, key)))
+            if (!str_ends_with(key, "_why") && !is_trials_own(item, key) &&
+                !(second && json_object_get(a, key)))
                 diff_key(d, item, a, b, key);
         }
     }
@@ -305,11 +326,24 @@ static json_t *arguments(const json_t *argv)
     return copy;
 }
 
+/* A limit that the machine's whole memory does not reach limits nothing. */
+static struct side memory_limit(struct side limit, const json_t *env)
+{
+    const json_t *total = json_at(env, "memory.total_bytes");
+    bool idle = json_is_number(limit.value) && json_is_number(total) &&
+                json_number_value(limit.value) >= json_number_value(total);
+    return idle ? (struct side){NULL, "unlimited"} : limit;
+}
+
 static void diff_item(const struct diff *d, const struct comparability_item *item, const json_t *a,
                       const json_t *b)
 {
     struct side x = side_of(a, item->path);
     struct side y = side_of(b, item->path);
+    if (item->rule == RULE_MEMORY_LIMIT) {
+        x = memory_limit(x, a);
+        y = memory_limit(y, b);
+    }
     if (item->rule == RULE_VARIABLES || item->rule == RULE_NAMED || item->rule == RULE_DEVICES) {
         diff_keys(d, item, x.value, y.value);
     } else if (item->rule == RULE_NAMESPACES) {

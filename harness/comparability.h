@@ -22,11 +22,12 @@ enum item_class { ITEM_IDENTITY, ITEM_ALLOCATION, ITEM_TREATMENT, ITEM_CLASS_COU
 const char *item_class_name(enum item_class c);
 
 enum item_rule {
-    RULE_EQUAL,      /* the JSON values are equal; null: the reason beside it is the value */
-    RULE_ARGV,       /* a list of arguments, the program's own path left out */
-    RULE_SIZE,       /* the same, shown as bytes */
-    RULE_VARIABLES,  /* an object of environment variables: each is an item of its own */
-    RULE_LIBRARIES,  /* a list of {path, name, build_id}: by name and build id */
+    RULE_EQUAL,        /* the JSON values are equal; null: the reason beside it is the value */
+    RULE_ARGV,         /* a list of arguments, the program's own path left out */
+    RULE_SIZE,         /* the same, shown as bytes */
+    RULE_MEMORY_LIMIT, /* the same; one that is not below the machine's memory is none */
+    RULE_VARIABLES,    /* an object of environment variables: each is an item of its own */
+    RULE_LIBRARIES,    /* a list of {path, name, build_id}: by name and build id */
     RULE_MOUNTS,     /* an object of mounts: the file system type of each but executable and tmp */
     RULE_NAMESPACES, /* an object of inode numbers: the same as the baseline's, or its own */
     RULE_NAMED,      /* an object: each key is an item of its own */

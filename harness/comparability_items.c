@@ -62,7 +62,7 @@ const struct comparability_item comparability_items[] = {
     {"shm.size_bytes", ALLOC(SIZE), "/dev/shm size",
      "podman: ipc: host (the default here), or shm_size"},
     {"cgroup.cpu_max_pus", ALLOC(EQUAL), "CPU quota of the cgroup", "look at cpu.max on the path"},
-    {"cgroup.memory_max_bytes", ALLOC(SIZE), "memory limit of the cgroup",
+    {"cgroup.memory_max_bytes", ALLOC(MEMORY_LIMIT), "memory limit of the cgroup",
      "look at memory.max on the path"},
     {"cgroup.cpuset_cpus", ALLOC(EQUAL), "CPUs of the cgroup", NULL},
     {"cgroup.cpuset_mems", ALLOC(EQUAL), "memory nodes of the cgroup", NULL},

@@ -279,6 +279,55 @@ static void variables_of_gpu_toolkits_are_treatment(void)
     release(&f);
 }
 
+/* What stands for nothing: a limit that nothing can reach, the files of the trial itself. */
+static void differences_that_are_none(void)
+{
+    static const struct {
+        const char *from, *to, *item;
+    } rows[] = {
+        {"'memory_max_bytes':null,'memory_max_bytes_why':'unlimited'",
+         "'memory_max_bytes':8000000000", "memory limit of the cgroup"},
+        {"'OMP_NUM_THREADS'", "'NCCL_DEBUG_FILE':'/t/b/nccl.log','OMP_NUM_THREADS'",
+         "NCCL_DEBUG_FILE"},
+        {"'OMP_NUM_THREADS'", "'NCCL_TOPO_DUMP_FILE':'/t/b/x.xml','OMP_NUM_THREADS'",
+         "NCCL_TOPO_DUMP_FILE"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        make(&f, env_with(podman, rows[i].from, rows[i].to));
+        analyse(&f);
+        CU_ASSERT(f.env->comparable);
+        CU_ASSERT_PTR_NULL(find(&f, rows[i].item));
+        release(&f);
+    }
+}
+
+/* One that the driver opened for one arm alone is told; two versions of one decide. */
+static void helpers_of_the_gpu_driver(void)
+{
+    static const char without[] = "'libraries':[{'path':'/lib/x86_64-linux-gnu/libc.so.6',"
+                                  "'build_id':'7a'}]";
+    static const char arm[] =
+        "'libraries':[{'path':'/lib/x86_64-linux-gnu/libc.so.6','build_id':'7a'},"
+        "{'path':'/l/x','name':'libnvidia-ptxjitcompiler.so.1',"
+        "'build_id':'01'}]";
+    static const char other[] = "'libraries':[{'path':'/lib/x86_64-linux-gnu/libc.so.6',"
+                                "'build_id':'7a'},{'path':'/l/x','name':'libgomp.so.1',"
+                                "'build_id':'01'}]";
+    struct fixture f;
+    make(&f, env_with(podman, without, arm));
+    analyse(&f);
+    CU_ASSERT(f.env->comparable);
+    const struct finding *found = find(&f, "library libnvidia-ptxjitcompiler.so.1");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(found);
+    CU_ASSERT_EQUAL(found->class, ITEM_TREATMENT);
+    release(&f);
+    make(&f, env_with(podman, without, other));
+    analyse(&f);
+    CU_ASSERT_FALSE(f.env->comparable);
+    release(&f);
+}
+
 /* Two arms of one kind are the same runtime: what it is must match, but for what every container
  * has of its own. */
 static void treatment_between_arms_of_one_kind(void)
@@ -439,6 +488,8 @@ UNIT_MAIN({"a silent block hides no difference", a_silent_block_hides_no_differe
           {"libraries are known by what was asked for", libraries_are_known_by_what_was_asked_for},
           {"patterns excuse families", patterns_excuse_families},
           {"variables of gpu toolkits are treatment", variables_of_gpu_toolkits_are_treatment},
+          {"differences that are none", differences_that_are_none},
+          {"helpers of the gpu driver", helpers_of_the_gpu_driver},
           {"treatment between arms of one kind", treatment_between_arms_of_one_kind},
           {"identity is not excused", identity_is_not_excused},
           {"the place of the program is no difference", the_place_of_the_program_is_no_difference},
