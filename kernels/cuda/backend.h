@@ -5,6 +5,11 @@
 #include "kernels/collectives.h"
 #include "kernels/kernels.h"
 
+/* A text: the checksum of the headers that the two sides share, as they were when that side was
+ * compiled (CUDA_INTERFACE, by the Makefile). Another one is not opened: an object of an earlier
+ * build may lie where this build's would. */
+#define CUDA_INTERFACE_SYMBOL "nanochat_cuda_interface"
+
 #define CUDA_BACKEND_SYMBOL "nanochat_cuda_backend"
 
 /* Tables for that number format: "bfloat16", "float32", "fp8", "fp8-wgrad"; false if there are

@@ -474,6 +474,11 @@ static const struct {
     {"fp8-wgrad", make_device(open_fp8, info_fp8_wgrad, measure_peak_bf16), make_fp8_ops()},
 };
 
+extern "C" {
+extern __attribute__((visibility("default"))) const char nanochat_cuda_interface[];
+const char nanochat_cuda_interface[] = CUDA_INTERFACE;
+}
+
 extern "C" __attribute__((visibility("default"))) bool
 nanochat_cuda_backend(const char *dtype, const struct device_ops **device,
                       const struct kernel_ops **kernels)
