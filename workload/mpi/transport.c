@@ -122,8 +122,8 @@ static const struct mpi_transport transport = {
     .poll = mpi_poll,
 };
 
-__attribute__((visibility("default"))) mpi_transport_fn nanochat_mpi_transport;
-const struct mpi_transport *nanochat_mpi_transport(void)
+__attribute__((visibility("default"))) mpi_transport_fn nanochat_mpi_transport_1;
+const struct mpi_transport *nanochat_mpi_transport_1(void)
 {
     return &transport;
 }
