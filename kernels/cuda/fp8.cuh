@@ -3,7 +3,7 @@
  *
  * The op table knows bfloat16 activations only. Beside some of them the back end keeps an 8-bit
  * copy, found by the pointer of the activation: written by the kernel that makes the activation
- * (norms, relu², rotary backward, cross entropy) in the same pass, or by a pass of its own before
+ * (norms, relu², cross entropy) in the same pass, or by a pass of its own before
  * the product that wants it (attention's output, and whatever else). A copy is good until its
  * activation is written again, which every op reports (fp8_written), or until its buffer is taken
  * for another one: then it is made anew. Two buffers suffice, because a product follows its

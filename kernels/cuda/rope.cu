@@ -3,8 +3,6 @@
  * of the first half of a head and the same of the second; N = 8 where D allows it, else 1. */
 #include "kernels/cuda/rope.cuh"
 
-#include "kernels/cuda/fp8.cuh"
-
 static constexpr int GROUP = 8, GROUPS = 32 / GROUP, WARPS = 8;
 
 __device__ inline float group_sum(float x)
@@ -131,11 +129,11 @@ __global__ void __launch_bounds__(WARPS * 32)
 }
 
 /* From the gradient of y = r·rot(x) to that of x: dz = r·(dy − y·mean(y·dy)), then rotate back. */
-template <typename T, int N, int CHUNKS, typename W>
-__global__ void __launch_bounds__(WARPS * 32, W::on &&CHUNKS == 1 ? 3 : 1)
+template <typename T, int N, int CHUNKS>
+__global__ void __launch_bounds__(WARPS * 32)
     rope_norm_bwd_kernel(T *dqkv, const T *__restrict__ qkv, const float *__restrict__ rstd,
                          const float *__restrict__ cos_table, const float *__restrict__ sin_table,
-                         rope_shape s, W copy)
+                         rope_shape s)
 {
     const int64_t row = (int64_t)blockIdx.x * WARPS + (threadIdx.x >> 5);
     if (row >= s.rows)
@@ -143,7 +141,6 @@ __global__ void __launch_bounds__(WARPS * 32, W::on &&CHUNKS == 1 ? 3 : 1)
     const int lane = threadIdx.x % GROUP, group = (threadIdx.x & 31) / GROUP, half = s.D / 2;
     rotation<N, CHUNKS> rot;
     rot.load(cos_table, sin_table, row % s.T, half, lane);
-    copy.start();
     for (int base = 0; base < s.heads; base += GROUPS) {
         const int head = base + group;
         const bool active = head < s.heads;
@@ -181,43 +178,28 @@ __global__ void __launch_bounds__(WARPS * 32, W::on &&CHUNKS == 1 ? 3 : 1)
                 }
                 d1.store(dqkv + offset + i);
                 d2.store(dqkv + offset + half + i);
-                copy.template put<N>(offset + i, d1.v);
-                copy.template put<N>(offset + half + i, d2.v);
             }
         }
     }
-    if constexpr (W::on) { /* the values' gradient is as it should be: only its copy is missing */
-        const int64_t from = row * s.width + (int64_t)s.heads * s.D, to = (row + 1) * s.width;
-        for (int64_t i = from + (threadIdx.x & 31) * pack<T>::n; i < to; i += 32 * pack<T>::n) {
-            pack<T> p;
-            p.load(dqkv + i);
-            copy.template put<pack<T>::n>(i, p.v);
-        }
-    }
-    copy.finish();
 }
 
-/* Heads of up to 512 elements: D/2 in chunks of GROUP x N. The names in the middle are further
- * parameters of the template. */
-#define ROPE_DISPATCH(KERNEL, MORE, ...)                                                           \
+/* Heads of up to 512 elements: D/2 in chunks of GROUP x N. */
+#define ROPE_DISPATCH(KERNEL, ...)                                                                 \
     do {                                                                                           \
         const unsigned grid = blocks_for(shape.rows, WARPS);                                       \
         const int half = shape.D / 2;                                                              \
         if (half % 8 == 0 && half <= 64)                                                           \
-            KERNEL<T, 8, 1 MORE><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                 \
+            KERNEL<T, 8, 1><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                      \
         else if (half % 8 == 0 && half <= 256)                                                     \
-            KERNEL<T, 8, 4 MORE><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                 \
+            KERNEL<T, 8, 4><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                      \
         else if (half <= 32)                                                                       \
-            KERNEL<T, 1, 4 MORE><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                 \
+            KERNEL<T, 1, 4><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                      \
         else if (half <= 256)                                                                      \
-            KERNEL<T, 1, 32 MORE><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                \
+            KERNEL<T, 1, 32><<<grid, WARPS * 32, 0, s->stream>>>(__VA_ARGS__);                     \
         else                                                                                       \
             return error_set(err, CUDA_EXIT_DEVICE, "heads of %d elements, expected at most 512",  \
                              shape.D);                                                             \
     } while (0)
-#define NOTHING_MORE
-#define AND_NO_WRITER , no_writer
-#define AND_WRITER , fp8_writer<FP8_E5M2>
 
 template <typename T>
 int rope_ops<T>::rope_norm_fwd(struct device *d, void *qkv, float *rstd, const float *cos,
@@ -226,7 +208,7 @@ int rope_ops<T>::rope_norm_fwd(struct device *d, void *qkv, float *rstd, const f
 {
     struct cuda_state *s = cuda_state_of(d);
     const rope_shape shape = {B * T_, T_, (int)(H + KV), (int)D, (H + 2 * KV) * D};
-    ROPE_DISPATCH(rope_norm_fwd_kernel, NOTHING_MORE, (T *)qkv, rstd, cos, sin, shape);
+    ROPE_DISPATCH(rope_norm_fwd_kernel, (T *)qkv, rstd, cos, sin, shape);
     CUDA_LAUNCHED("rope_norm_fwd", err);
 }
 
@@ -237,20 +219,7 @@ int rope_ops<T>::rope_norm_bwd(struct device *d, void *dqkv, const void *qkv, co
 {
     struct cuda_state *s = cuda_state_of(d);
     const rope_shape shape = {B * T_, T_, (int)(H + KV), (int)D, (H + 2 * KV) * D};
-    ROPE_DISPATCH(rope_norm_bwd_kernel, AND_NO_WRITER, (T *)dqkv, (const T *)qkv, rstd, cos, sin,
-                  shape, no_writer());
-    CUDA_LAUNCHED("rope_norm_bwd", err);
-}
-
-int rope_norm_bwd_fp8(struct cuda_state *s, void *dqkv, const void *qkv, const float *rstd,
-                      const float *cos, const float *sin, const struct fp8_sink *sink, int64_t B,
-                      int64_t T_, int64_t H, int64_t KV, int64_t D, struct error *err)
-{
-    typedef __nv_bfloat16 T;
-    const rope_shape shape = {B * T_, T_, (int)(H + KV), (int)D, (H + 2 * KV) * D};
-    const fp8_writer<FP8_E5M2> copy = {*sink, 0, 0};
-    ROPE_DISPATCH(rope_norm_bwd_kernel, AND_WRITER, (T *)dqkv, (const T *)qkv, rstd, cos, sin,
-                  shape, copy);
+    ROPE_DISPATCH(rope_norm_bwd_kernel, (T *)dqkv, (const T *)qkv, rstd, cos, sin, shape);
     CUDA_LAUNCHED("rope_norm_bwd", err);
 }
 

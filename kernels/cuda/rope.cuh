@@ -13,10 +13,4 @@ template <typename T> struct rope_ops {
                              int64_t KV, int64_t D, struct error *err);
 };
 
-/* The same for bfloat16 with an e5m2 copy of all of dqkv, values included: D a multiple of 16. */
-struct fp8_sink;
-int rope_norm_bwd_fp8(struct cuda_state *s, void *dqkv, const void *qkv, const float *rstd,
-                      const float *cos, const float *sin, const struct fp8_sink *sink, int64_t B,
-                      int64_t T, int64_t H, int64_t KV, int64_t D, struct error *err);
-
 #endif
