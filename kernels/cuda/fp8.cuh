@@ -21,7 +21,7 @@
  *
  * Memory beside the plan's, at d20 (B = 32, T = 2048): two buffers of rows * 4C bytes (640 MiB) and
  * two bytes a weight of a linear layer (910 MiB); weight gradients in 8 bits take up to rows * 5C
- * (400 MiB), the head's chunk * (V + C) (522 MiB) of the scratch.
+ * (400 MiB), the head's chunk * (V + C) (1.0 GiB) of the scratch.
  *
  * NaN stays NaN, and infinity becomes NaN: e4m3 has no infinity, and none is hidden as a number. */
 #ifndef KERNELS_CUDA_FP8_CUH

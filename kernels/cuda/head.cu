@@ -220,7 +220,10 @@ template <typename T> __global__ void softcap_kernel(float *out, const T *x, int
 
 int64_t head_chunk_rows(int64_t rows, int64_t V)
 {
-    const int64_t elements = (int64_t)4096 * 65536; /* 512 MiB of bfloat16 */
+    /* 2 GiB of bfloat16. Each chunk adds to the weight's gradient, which is read and written once
+     * more: fewer chunks move fewer bytes, and parts of them that fit into the L2 cache cost more
+     * in launches than they save (docs/performance/notes.md). */
+    const int64_t elements = (int64_t)16384 * 65536;
     int64_t chunk = elements / (V > 0 ? V : 1);
     chunk = chunk >= 128 ? chunk / 128 * 128 : 128;
     return chunk < rows ? chunk : rows;
