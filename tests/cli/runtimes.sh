@@ -195,7 +195,7 @@ for kind in podman crun charliecloud; do
         continue
     fi
     check_rc 4 "$kind: but not had here" ncbench check "$T/gpus.yaml"
-    match "$kind: what is missing is named" 'runtime arm: gpus: missing here: /dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0; ' "$ERR"
+    match "$kind: what is missing is named" 'runtime arm: gpus: missing here: /dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0 or another GPU.s; ' "$ERR"
 done
 gpus bare "nanochat: /x"
 sed -i 's/, nanochat: .x//' "$T/gpus.yaml"
@@ -230,6 +230,25 @@ several_nodes enroot /x.sqsh
 equal "enroot: on several nodes" $? 0
 
 conforms charliecloud 'CH_RUNNING' "my run" "tab	here" 'foo,bar' 'back\slash' 'üml'
+# A daemon of the test's own where none answers: it needs root, touches no firewall and no bridge.
+docker_daemon() {
+    command -v dockerd >/dev/null && [ "$(id -u)" -eq 0 ] && ! docker info >/dev/null 2>&1 || return
+    mkdir -p "$T/docker/bin"
+    ln -s "$(dirname "$(command -v dockerd)" | sed 's,sbin,bin,')/docker" "$T/docker/bin/docker" # the client of that version
+    PATH=$T/docker/bin:$PATH
+    export DOCKER_HOST=unix://$T/docker/socket
+    cat >"$T/docker/daemon.json" <<END
+{"data-root": "$T/docker/data", "exec-root": "$T/docker/exec", "pidfile": "$T/docker/pid", "hosts": ["$DOCKER_HOST"],
+ "iptables": false, "ip6tables": false, "ip-forward": false, "ip-masq": false, "bridge": "none", "userland-proxy": false}
+END
+    dockerd --config-file "$T/docker/daemon.json" >"$T/docker/log" 2>&1 &
+    DOCKERD=$!
+    trap 'kill $DOCKERD; wait $DOCKERD; umount "$T"/docker/exec/netns/* 2>/dev/null; rm -rf "$T"' EXIT
+    # One that cannot run here ends by itself, and says why.
+    wait_until "docker: a daemon of the test's own answers, or ends" 30 \
+        sh -c "docker info >/dev/null 2>&1 || ! kill -0 $DOCKERD 2>/dev/null"
+}
+docker_daemon
 conforms docker 'HOSTNAME|HOME|PATH' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
 if command -v enroot >/dev/null && command -v mksquashfs >/dev/null; then
     mkdir "$T/squash"
