@@ -85,11 +85,23 @@ cuda_install = $(if $(filter 0,$(CUDA)),rm -f $(1)/nanochat-cuda.so,\
 cuda_report = printf '%-8s %-4s %s\n' CUDA $(if $(NVCC_PATH),yes '($(CUDA_ARCHS); cuDNN $(if $(CUDA_CUDNN),yes,no), NCCL $(if $(CUDA_NCCL),yes,no))',no '($(CUDA_WHY)$(CUDA_KEPT))')
 
 # ---- GPU tests: built anywhere, run on a machine with a GPU by tests/gpu/run ----------------------
-GPU_TESTS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(wildcard tests/gpu/*.c))
+GPU_TESTS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(filter-out tests/gpu/graphs.c,$(wildcard tests/gpu/*.c)))
 $(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/tests/gpu/%.o $(WORKLOAD_LIBS)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WORKLOAD_LDLIBS)
+
+# cuDNN's graphs, against a described GPU: a test for any machine that has cuDNN.
+ifneq ($(and $(NVCC_PATH),$(CUDA_CUDNN)),)
+$(BUILD)/gpu/graphs: tests/gpu/graphs.c $(addprefix $(CUDA_BUILD)/,kernels/cuda/cudnn_graph.o kernels/cuda/gemm_relu2.o \
+		kernels/cuda/sdpa.o $(CUDA_COMMON:%.c=%.o))
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(CUDA_DEFINES) -o $@ $^ $(CUDA_CUDNN) $(CUDA_CUDART) -Wl,-rpath,$(dir $(CUDA_CUDNN)),-rpath,$(dir $(CUDA_CUDART)) \
+		-lm -lpthread
+test-programs: $(BUILD)/gpu/graphs
+endif
+
 gpu-tests: programs $(GPU_TESTS) $(BUILD)/unit/test_golden
 .PHONY: gpu-tests
 
