@@ -105,16 +105,28 @@ int gemm_run_onto(struct cuda_state *s, const struct gemm *g, void *y, const voi
                   const void *b, struct error *err);
 void gemm_cache_free(struct cuda_state *s);
 
-/* ---- cuDNN (bfloat16 only): 0 done, 1 cuDNN has no plan for this shape, < 0 error ------------ */
+/* ---- cuDNN (no float32): 0 done, 1 cuDNN has no plan for this shape, < 0 error ----------------
+ */
 int sdpa_forward(struct cuda_state *s, void *o, float *lse, const void *qkv, int64_t B, int64_t T,
                  int64_t H, int64_t KV, int64_t D, struct error *err);
 int sdpa_backward(struct cuda_state *s, void *dqkv, const void *dout, const void *o,
                   const float *lse, const void *qkv, int64_t B, int64_t T, int64_t H, int64_t KV,
                   int64_t D, struct error *err);
+/* What 8-bit operands need beside them: floats in device memory and where the result's copy goes.
+ * `apart` makes the same in passes of its own; where that is faster, the fusion is not taken (1).
+ */
+struct fuse_fp8 {
+    const float *x_scale, *w_scale, *copy_scale;
+    void *copy, *copy_amax;
+    int (*apart)(const void *arg, struct error *err);
+    const void *apart_arg;
+};
+/* fp8 NULL: operands in bfloat16. With it w is [n, k] backward too, transposed. */
 int fuse_relu2_forward(struct cuda_state *s, void *a, const void *x, const void *w, int64_t rows,
-                       int64_t in, int64_t out, struct error *err);
+                       int64_t in, int64_t out, const struct fuse_fp8 *fp8, struct error *err);
 int fuse_relu2_backward(struct cuda_state *s, void *dh, const void *dy, const void *w,
-                        const void *a, int64_t rows, int64_t in, int64_t out, struct error *err);
+                        const void *a, int64_t rows, int64_t in, int64_t out,
+                        const struct fuse_fp8 *fp8, struct error *err);
 void cudnn_caches_free(struct cuda_state *s);
 
 #ifdef __CUDACC__

@@ -49,11 +49,19 @@ void graph_release(struct graph *g)
         cudnnBackendDestroyDescriptor(g->all[--g->n_all]);
 }
 
+static bool is_number(int ndim, const int64_t *dims)
+{
+    for (int i = 0; i < ndim; i++)
+        if (dims[i] != 1)
+            return false;
+    return true;
+}
+
 static int add_tensor(struct graph *g, graph_tensor *out, int64_t id, cudnnDataType_t type,
                       int ndim, const int64_t *dims, const int64_t *strides, bool by_value,
                       struct error *err)
 {
-    const int64_t alignment = 16;
+    const int64_t alignment = is_number(ndim, dims) ? sizeof(float) : 16;
     const bool yes = true;
     const int64_t given = id ? id : g->next_virtual_id++;
     CREATE(TENSOR_DESCRIPTOR, out);

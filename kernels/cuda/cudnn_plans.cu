@@ -32,8 +32,8 @@ struct sdpa_cache {
 };
 
 struct fuse_entry {
-    bool backward, usable;
-    int64_t m, n, k;
+    gemm_relu2 shape;
+    bool usable;
     graph g;
     float two;
     ~fuse_entry()
@@ -153,6 +153,7 @@ int sdpa_backward(struct cuda_state *s, void *dqkv, const void *dout, const void
 struct fuse_operands {
     void *y;
     const void *x, *w, *a;
+    const struct fuse_fp8 *fp8;
 };
 
 static int run_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands *o, struct error *err)
@@ -163,14 +164,22 @@ static int run_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands *o
     graph_bind(&e->g, GEMM_X, o->x);
     graph_bind(&e->g, GEMM_W, o->w);
     graph_bind(&e->g, GEMM_Y, o->y);
-    if (e->backward) {
+    if (e->shape.backward) {
         graph_bind(&e->g, GEMM_A, o->a);
         graph_bind(&e->g, GEMM_TWO, &e->two);
+    }
+    if (o->fp8) {
+        graph_bind(&e->g, GEMM_X_SCALE, o->fp8->x_scale);
+        graph_bind(&e->g, GEMM_W_SCALE, o->fp8->w_scale);
+        graph_bind(&e->g, GEMM_COPY, o->fp8->copy);
+        graph_bind(&e->g, GEMM_COPY_SCALE, o->fp8->copy_scale);
+        graph_bind(&e->g, GEMM_COPY_AMAX, o->fp8->copy_amax);
     }
     return graph_run(&e->g, s->dnn, workspace, err);
 }
 
-static float time_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands *o)
+/* Least of three runs behind one that is not counted; negative if it fails. */
+template <typename F> static float least_time(struct cuda_state *s, F run)
 {
     struct error why = ERROR_INIT;
     cudaEvent_t from, to;
@@ -179,7 +188,7 @@ static float time_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands
     cudaEventCreate(&to);
     for (int i = 0; i < 4 && !why.code; i++) {
         cudaEventRecord(from, s->stream);
-        run_fused(s, e, o, &why);
+        run(&why);
         cudaEventRecord(to, s->stream);
         float ms = 0;
         if (cudaEventSynchronize(to) != cudaSuccess || cudaEventElapsedTime(&ms, from, to))
@@ -199,62 +208,73 @@ static bool build_fused(struct cuda_state *s, fuse_entry *e, int want)
     struct error why = ERROR_INIT;
     graph_release(&e->g);
     graph_init(&e->g);
-    const bool ok = !gemm_relu2_build(&e->g, e->backward, e->m, e->n, e->k, &why) &&
+    const bool ok = !gemm_relu2_build(&e->g, &e->shape, &why) &&
                     !graph_plan(&e->g, s->dnn, nullptr, want, &why) && e->g.plan;
     error_release(&why);
     return ok;
 }
 
-/* Running writes y, which the caller is about to write anyway: timing on it is harmless. */
-static fuse_entry *find_fused(struct cuda_state *s, bool backward, int64_t m, int64_t n, int64_t k,
-                              const fuse_operands *o)
+/* The fastest plan; none where the passes apart are faster, or the product is too small to be worth
+ * a run-time compilation. */
+static void choose_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands *o)
 {
-    if (!s->fuses)
-        s->fuses = new fuse_cache;
-    for (auto &e : s->fuses->entries)
-        if (e->backward == backward && e->m == m && e->n == n && e->k == k)
-            return e.get();
-    auto fresh = std::make_unique<fuse_entry>();
-    fuse_entry *e = fresh.get();
-    e->backward = backward;
-    e->m = m;
-    e->n = n;
-    e->k = k;
-    e->two = 2.0f;
-    graph_init(&e->g);
-    e->usable = false;
+    const gemm_relu2 &p = e->shape;
     int best = -1;
     float best_ms = 0;
-    /* small products: not worth a run-time compilation */
-    const bool worth = !broken_version() && m % 64 == 0 && n % 64 == 0 && k % 64 == 0 &&
-                       2.0 * (double)m * (double)n * (double)k > 1e9;
+    const bool worth = !broken_version() && p.m % 64 == 0 && p.n % 64 == 0 && p.k % 64 == 0 &&
+                       2.0 * (double)p.m * (double)p.n * (double)p.k > 1e9;
     const int candidates = s->deterministic ? 1 : 4; /* timing may choose otherwise next time */
     for (int i = 0; worth && i < candidates && build_fused(s, e, i); i++) {
-        const float ms = time_fused(s, e, o);
+        const float ms = least_time(s, [&](struct error *err) { run_fused(s, e, o, err); });
         if (ms > 0 && (best < 0 || ms < best_ms)) {
             best = i;
             best_ms = ms;
         }
     }
-    if (best >= 0)
-        e->usable = build_fused(s, e, best);
+    if (best >= 0 && o->fp8 && !s->deterministic) {
+        const float apart =
+            least_time(s, [&](struct error *err) { o->fp8->apart(o->fp8->apart_arg, err); });
+        if (apart > 0 && apart < best_ms)
+            best = -1;
+    }
+    e->usable = best >= 0 && build_fused(s, e, best);
+}
+
+/* Running writes y, which the caller is about to write anyway: timing on it is harmless. */
+static fuse_entry *find_fused(struct cuda_state *s, const gemm_relu2 *p, const fuse_operands *o)
+{
+    if (!s->fuses)
+        s->fuses = new fuse_cache;
+    for (auto &e : s->fuses->entries)
+        if (e->shape.backward == p->backward && e->shape.fp8 == p->fp8 && e->shape.m == p->m &&
+            e->shape.n == p->n && e->shape.k == p->k)
+            return e.get();
+    auto fresh = std::make_unique<fuse_entry>();
+    fuse_entry *e = fresh.get();
+    e->shape = *p;
+    e->two = 2.0f;
+    graph_init(&e->g);
+    choose_fused(s, e, o);
     s->fuses->entries.push_back(std::move(fresh));
     return e;
 }
 
 int fuse_relu2_forward(struct cuda_state *s, void *a, const void *x, const void *w, int64_t rows,
-                       int64_t in, int64_t out, struct error *err)
+                       int64_t in, int64_t out, const struct fuse_fp8 *fp8, struct error *err)
 {
-    const fuse_operands o = {a, x, w, nullptr};
-    fuse_entry *e = find_fused(s, false, rows, out, in, &o);
+    const gemm_relu2 shape = {false, fp8 != nullptr, rows, out, in};
+    const fuse_operands o = {a, x, w, nullptr, fp8};
+    fuse_entry *e = find_fused(s, &shape, &o);
     return e->usable ? run_fused(s, e, &o, err) : 1;
 }
 
 int fuse_relu2_backward(struct cuda_state *s, void *dh, const void *dy, const void *w,
-                        const void *a, int64_t rows, int64_t in, int64_t out, struct error *err)
+                        const void *a, int64_t rows, int64_t in, int64_t out,
+                        const struct fuse_fp8 *fp8, struct error *err)
 {
-    const fuse_operands o = {dh, dy, w, a};
-    fuse_entry *e = find_fused(s, true, rows, in, out, &o);
+    const gemm_relu2 shape = {true, fp8 != nullptr, rows, in, out};
+    const fuse_operands o = {dh, dy, w, a, fp8};
+    fuse_entry *e = find_fused(s, &shape, &o);
     return e->usable ? run_fused(s, e, &o, err) : 1;
 }
 

@@ -226,7 +226,8 @@ __global__ void __launch_bounds__(THREADS)
     const float used = sink.scale->used, right = fp8_right_factor(*sink.scale);
     if (blockIdx.x == 0 && threadIdx.x == 0)
         sink.scale->dequantise = 1.0f / right;
-    if (used == right)
+    /* an infinity too: who wrote the copy may have made it the largest number */
+    if (used == right && sink.scale->amax < 0x7F800000u)
         return;
     struct fp8_writer<K> writer = {
         sink, right, 0

@@ -85,37 +85,84 @@ static int linear_bwd_weight(struct device *d, float *dw, const void *dy, const 
     return fp8_weight_gradient(s, dw, &dy8, x, rows, in, out, err);
 }
 
+/* ---- products with relu² behind them ---------------------------------------------------------
+ * y [rows, n] = relu(x·wᵀ)², or with a: (x·wᵀ) ∘ 2·sqrt(a); and its copy. */
+struct relu2_product {
+    struct cuda_state *s;
+    void *y;
+    const void *a; /* NULL: forward */
+    struct fp8_matrix x, w;
+    struct fp8_sink copy;
+    int64_t rows, n, k;
+};
+
+static int relu2_apart(const void *arg, struct error *err)
+{
+    const struct relu2_product *p = (const struct relu2_product *)arg;
+    const int64_t n = p->rows * p->n;
+    if (product(p->s, p->y, &p->x, &p->w, false, p->rows, p->n, p->k, err))
+        return -err->code;
+    return p->a ? fp8_relu2_backward(p->s, p->y, p->a, n, &p->copy, err)
+                : fp8_relu2(p->s, p->y, n, &p->copy, err);
+}
+
+/* 0 done, 1 not to be had. */
+static int relu2_fused(const struct relu2_product *p, struct error *err)
+{
+#ifdef HAVE_CUDNN
+    const struct fuse_fp8 fp8 = {&p->x.scale->dequantise,
+                                 &p->w.scale->dequantise,
+                                 &p->copy.scale->used,
+                                 p->copy.out,
+                                 &p->copy.scale->amax,
+                                 relu2_apart,
+                                 p};
+    return p->a ? fuse_relu2_backward(p->s, p->y, p->x.data, p->w.data, p->a, p->rows, p->n, p->k,
+                                      &fp8, err)
+                : fuse_relu2_forward(p->s, p->y, p->x.data, p->w.data, p->rows, p->k, p->n, &fp8,
+                                     err);
+#else
+    (void)p, (void)err;
+    return 1;
+#endif
+}
+
+static int run_relu2(const struct relu2_product *p, struct error *err)
+{
+    int rc = relu2_fused(p, err);
+    if (rc > 0)
+        rc = relu2_apart(p, err);
+    return rc ? rc
+              : fp8_check(p->s, &p->copy, p->y, p->rows * p->n, p->a ? FP8_E5M2 : FP8_E4M3, err);
+}
+
 static int linear_relu2_fwd(struct device *d, void *a, const void *x, const void *w, int64_t rows,
                             int64_t in, int64_t out, struct error *err)
 {
-    struct cuda_state *s = cuda_state_of(d);
-    struct fp8_sink sink;
-    const int64_t n = rows * out;
-    fp8_written(s, a, 2 * n);
+    struct relu2_product p = {cuda_state_of(d), a, nullptr, {}, {}, {}, rows, out, in};
+    fp8_written(p.s, a, 2 * rows * out);
     if (!fp8_fits(rows, in, out))
         return plain::relu2_fwd(d, a, x, w, rows, in, out, err);
-    if (product_fwd(s, a, x, w, false, rows, in, out, err) ||
-        fp8_begin(s, &sink, a, n, FP8_E4M3, w, FP8_WRITTEN, err) ||
-        fp8_relu2(s, a, n, &sink, err) || fp8_check(s, &sink, a, n, FP8_E4M3, err))
+    if (fp8_operand(p.s, &p.x, x, rows * in, FP8_E4M3, w, FP8_INPUT, err) ||
+        fp8_weight(p.s, &p.w, w, in, out, false, err) ||
+        fp8_begin(p.s, &p.copy, a, rows * out, FP8_E4M3, w, FP8_WRITTEN, err))
         return -err->code;
-    return 0;
+    return run_relu2(&p, err);
 }
 
 static int linear_relu2_bwd_input(struct device *d, void *dh, const void *dy, const void *w,
                                   const void *a, int64_t rows, int64_t in, int64_t out,
                                   struct error *err)
 {
-    struct cuda_state *s = cuda_state_of(d);
-    struct fp8_sink sink;
-    const int64_t n = rows * in;
-    fp8_written(s, dh, 2 * n);
+    struct relu2_product p = {cuda_state_of(d), dh, a, {}, {}, {}, rows, in, out};
+    fp8_written(p.s, dh, 2 * rows * in);
     if (!fp8_fits(rows, in, out))
         return plain::relu2_bwd_input(d, dh, dy, w, a, rows, in, out, err);
-    if (product_bwd(s, dh, dy, w, rows, in, out, err) ||
-        fp8_begin(s, &sink, dh, n, FP8_E5M2, w, FP8_WRITTEN, err) ||
-        fp8_relu2_backward(s, dh, a, n, &sink, err) || fp8_check(s, &sink, dh, n, FP8_E5M2, err))
+    if (fp8_operand(p.s, &p.x, dy, rows * out, FP8_E5M2, w, FP8_OUTPUT_GRADIENT, err) ||
+        fp8_weight(p.s, &p.w, w, in, out, true, err) ||
+        fp8_begin(p.s, &p.copy, dh, rows * in, FP8_E5M2, w, FP8_WRITTEN, err))
         return -err->code;
-    return 0;
+    return run_relu2(&p, err);
 }
 
 /* Do the norms' kernels that write copies take such rows? */

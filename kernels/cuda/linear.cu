@@ -92,7 +92,7 @@ static int try_fused_fwd(struct cuda_state *s, void *a, const void *x, const voi
                          int64_t in, int64_t out, __nv_bfloat16 *, struct error *err)
 {
 #ifdef HAVE_CUDNN
-    return fuse_relu2_forward(s, a, x, w, rows, in, out, err);
+    return fuse_relu2_forward(s, a, x, w, rows, in, out, nullptr, err);
 #else
     (void)s, (void)a, (void)x, (void)w, (void)rows, (void)in, (void)out, (void)err;
     return 1;
@@ -108,7 +108,7 @@ static int try_fused_bwd(struct cuda_state *s, void *dh, const void *dy, const v
                          struct error *err)
 {
 #ifdef HAVE_CUDNN
-    return fuse_relu2_backward(s, dh, dy, w, a, rows, in, out, err);
+    return fuse_relu2_backward(s, dh, dy, w, a, rows, in, out, nullptr, err);
 #else
     (void)s, (void)dh, (void)dy, (void)w, (void)a, (void)rows, (void)in, (void)out, (void)err;
     return 1;
