@@ -24,6 +24,7 @@
 #define KERNELS_KERNELS_H
 
 #include "common/error.h"
+#include "kernels/plan_store.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +42,9 @@ struct device_config {
     const char *dtype;
     bool deterministic; /* the same bits from run to run, at some cost; the CPU always is */
     bool own_attention; /* our own attention kernel instead of a library's; ignored by the CPU */
+    /* How algorithms of products are chosen. Deterministic: auto is first, because what is stored
+     * may change between two runs. */
+    enum plan_mode plans;
 };
 
 struct device_info {
@@ -90,6 +94,9 @@ struct device_ops {
      * reaches when measured for `seconds` here and now, on a GPU the data sheet's; -1 where neither
      * is known. device_info.peak_kind says which. */
     double (*measure_peak)(struct device *d, double seconds);
+    /* What it chose and will choose, empty at first (kernels/plan_files.h fills it); NULL: a back
+     * end that chooses nothing. */
+    struct plan_store *(*plans)(struct device *d);
 };
 
 /* Sizes of a model, for workspace_bytes and the ops that need many of them. D = C/H; heads are

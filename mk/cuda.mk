@@ -35,7 +35,7 @@ endif
 endif
 
 # What program and library must agree on; each is compiled with the checksum of it.
-CUDA_INTERFACE := $(shell cat common/error.h kernels/kernels.h kernels/collectives.h kernels/cuda/backend.h | cksum | tr -d ' ')
+CUDA_INTERFACE := $(shell cat common/error.h kernels/kernels.h kernels/plan_store.h kernels/collectives.h kernels/cuda/backend.h | cksum | tr -d ' ')
 $(BUILD)/kernels/device_cuda.o: CPPFLAGS += -DCUDA_INTERFACE='"$(CUDA_INTERFACE)"'
 
 # Where the program looks: lib/ beside the folder of the programs, whatever CONFIG and BIN are.
@@ -46,7 +46,7 @@ ifneq ($(NVCC_PATH),)
 CUDA_CU := $(wildcard kernels/cuda/*.cu)
 CUDA_C := $(wildcard kernels/cuda/*.c)
 # A shared object cannot take the program's hidden symbols: it has its own copies of these.
-CUDA_COMMON := common/error.c common/mem.c common/log.c kernels/peaks.c
+CUDA_COMMON := common/error.c common/mem.c common/log.c kernels/peaks.c kernels/plan_store.c
 CUDA_OBJ := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o) $(CUDA_C:%.c=$(CUDA_BUILD)/%.o) $(CUDA_COMMON:%.c=$(CUDA_BUILD)/%.o)
 CUDA_DEFINES := -I. -D_GNU_SOURCE -DCUDA_INTERFACE='"$(CUDA_INTERFACE)"' $(addprefix -isystem ,$(CUDA_INCLUDES)) $(if $(CUDA_CUDNN),-DHAVE_CUDNN) \
 	$(if $(CUDA_NCCL),-DHAVE_NCCL)

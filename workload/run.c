@@ -1,9 +1,12 @@
 #include "workload/run.h"
 
+#include "common/cleanup.h"
+#include "common/fs.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/protocol.h"
 #include "common/str.h"
+#include "kernels/plan_files.h"
 #include "workload/stop.h"
 #include "workload/verbs.h"
 
@@ -57,6 +60,42 @@ static int default_threads(const struct run *run)
     return share > 1 ? share : 1;
 }
 
+static struct plan_store *plans_of(const struct run *run)
+{
+    return run->device && run->device->ops->plans ? run->device->ops->plans(run->device) : NULL;
+}
+
+static char *plans_folder(void)
+{
+    return fs_below_base(PLANS_FOLDER);
+}
+
+static void load_plans(const struct run *run)
+{
+    struct plan_store *plans = plans_of(run);
+    auto_free char *folder = plans ? plans_folder() : NULL;
+    const char *why;
+    if (!plans || plan_files_load(plans, folder, &why) || run->quiet)
+        return;
+    if (plans->mode == PLANS_STORED)
+        log_warn("no stored plans in %s/%s.txt (%s): products take the first algorithm offered",
+                 folder, plans->identity, why);
+}
+
+/* One rank a node: where nodes share the folder, they write the same. A run is not worth less for
+ * plans that cannot be kept. */
+static void save_plans(const struct run *run)
+{
+    const struct plan_store *plans = plans_of(run);
+    struct error why = ERROR_INIT;
+    if (!plans || run->comm_config.local_rank != 0)
+        return;
+    auto_free char *folder = plans_folder();
+    if (plan_files_save(plans, folder, &why))
+        log_warn("plans of products are not kept: %s", why.message);
+    error_release(&why);
+}
+
 static int open_device(struct run *run, const struct run_config *config, struct error *err)
 {
     const bool own_format = !config->dtype || !strcmp(config->dtype, "auto");
@@ -64,6 +103,7 @@ static int open_device(struct run *run, const struct run_config *config, struct 
         .type = *config->device_type ? config->device_type : "cpu",
         .deterministic = config->deterministic,
         .own_attention = config->own_attention,
+        .plans = config->plans,
         .dtype = own_format ? NULL : config->dtype,
         .index = run->comm_config.local_rank,
         .threads = config->threads ? config->threads : default_threads(run),
@@ -71,6 +111,7 @@ static int open_device(struct run *run, const struct run_config *config, struct 
     if (events_phase_begin(run->events, PHASE_DEVICE_INIT, err) ||
         device_open(&run->device, &device, err))
         return -err->code;
+    load_plans(run);
     struct device_info info;
     run->device->ops->info(run->device, &info);
     run->threads = info.threads;
@@ -139,6 +180,7 @@ int run_end(struct run *run, struct error *err)
     run_teardown(run);
     counters_close(run->counters);
     comm_close(run->comm);
+    save_plans(run);
     device_close(run->device);
     if (run->events)
         events_phase_end(run->events, PHASE_TEARDOWN, &ignored);

@@ -29,8 +29,9 @@ struct run_config {
     const char *device_type; /* "": the CPU */
     bool deterministic;
     bool own_attention;
-    const char *dtype; /* of activations; NULL or "auto": the device's own */
-    int threads;       /* of this rank; 0: OMP_NUM_THREADS, else this rank's share of the CPUs */
+    enum plan_mode plans; /* how a device chooses algorithms of products */
+    const char *dtype;    /* of activations; NULL or "auto": the device's own */
+    int threads;          /* of this rank; 0: OMP_NUM_THREADS, else this rank's share of the CPUs */
     double comm_timeout_s; /* 0: default */
     const char *comm;      /* back end of comm; NULL: auto */
 };

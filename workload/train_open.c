@@ -22,6 +22,10 @@ static int plan(struct train *t, struct error *err)
     if (o->reset_optimizer && o->resume_from_step < 0)
         return error_set(err, NANOCHAT_EXIT_USAGE,
                          "--reset-optimizer needs --resume-from-step: there is no state to reset");
+    if (o->deterministic && plan_mode_of(o->gemm_plans) == PLANS_TIME)
+        return error_set(err, NANOCHAT_EXIT_USAGE,
+                         "--gemm-plans=time with --deterministic: timing may choose otherwise in "
+                         "the next run");
     t->B = o->device_batch_size;
     t->T = o->max_seq_len;
     return batch_accumulation(o->total_batch_size, t->B, t->T, t->run->comm_config.world,
@@ -215,6 +219,7 @@ static int connect_ranks(struct train *t, struct error *err)
                                       .dtype = o->dtype,
                                       .deterministic = o->deterministic,
                                       .own_attention = !strcmp(o->attention, "own"),
+                                      .plans = plan_mode_of(o->gemm_plans),
                                       .threads = (int)o->threads,
                                       .comm = o->comm,
                                       .comm_timeout_s = o->comm_timeout_s};

@@ -82,9 +82,15 @@ const struct option_spec train_option_specs[] = {
     OPTION("attention", 0, OPT_CHOICE, attention, "auto", 0, 0, "auto|own",
            "on cuda: cuDNN's attention where it has a plan for the shape, else our own kernel; or "
            "always our own"),
+    OPTION(
+        "gemm-plans", 0, OPT_CHOICE, gemm_plans, "auto", 0, 0, "auto|stored|time|first",
+        "on cuda, algorithms of products: auto: those stored in gemm-plans below the base "
+        "directory; others are timed, and stored when the run ends. stored: stored ones, else the "
+        "first that the library offers; never timed. time: timed in every run. first: the first"),
     OPTION("deterministic", 0, OPT_BOOL, deterministic, NULL, 0, 0, NULL,
-           "on cuda: the same bits from run to run; products take the first algorithm offered, "
-           "attention the deterministic graph. The CPU is so anyway"),
+           "on cuda: the same bits from run to run; products take the first algorithm offered "
+           "(or, with --gemm-plans=stored, the stored one), attention the deterministic graph. The "
+           "CPU is so anyway"),
     OPTION("threads", 0, OPT_INT, threads, "0", 0, 1 << 16, "N",
            "threads of a rank; 0: OMP_NUM_THREADS, else a rank's share of the usable CPUs"),
     OPTION("save-every", 0, OPT_INT, save_every, "-1", -1, MANY, "N",

@@ -1,6 +1,8 @@
 /* What happens between steps and what a run says about itself. */
+#include "common/fs.h"
 #include "common/num.h"
 #include "common/protocol.h"
+#include "kernels/plan_files.h"
 #include "workload/progress.h"
 #include "workload/prompts.h"
 #include "workload/train_priv.h"
@@ -224,6 +226,27 @@ int train_print_plan(struct train *t, struct error *err)
                      t->peak_flops * world, info.peak_kind);
 }
 
+/* Runs whose hash is the same computed their products by the same algorithms. */
+static void put_plans(const struct train *t, json_t *summary)
+{
+    struct device *d = t->run->device;
+    const struct plan_store *plans = d->ops->plans ? d->ops->plans(d) : NULL;
+    if (!plans) {
+        json_put_null(summary, "gemm_plans", "the device chooses no algorithms");
+        return;
+    }
+    char hash[SHA256_HEX];
+    plan_digest(plans, hash);
+    json_t *obj = json_object();
+    json_put_str(obj, "mode", plan_mode_name(plans->mode));
+    json_put_str(obj, "identity", plans->identity);
+    json_put_int(obj, "stored", plan_store_taken(plans, PLAN_STORED));
+    json_put_int(obj, "timed", plan_store_taken(plans, PLAN_TIMED));
+    json_put_int(obj, "first", plan_store_taken(plans, PLAN_FIRST));
+    json_put_str(obj, "sha256", hash);
+    json_put(summary, "gemm_plans", obj);
+}
+
 int train_summary(struct train *t, struct error *err)
 {
     struct rusage usage;
@@ -245,6 +268,7 @@ int train_summary(struct train *t, struct error *err)
         json_put_int(obj, "peak_device_bytes", memory.peak_bytes);
     else
         json_put_null(obj, "peak_device_bytes", "the device's memory is the process's");
+    put_plans(t, obj);
     if (events_put(t->run->events, EVENT_SUMMARY, obj, err) ||
         run_print(t->run, err, "Peak memory usage: %.2fMiB\nTotal training time: %.2fm\n", peak_mib,
                   t->total_time_s / 60))

@@ -52,7 +52,8 @@ struct cuda_state {
     int64_t used_bytes, peak_bytes; /* of all that was allocated here */
     int64_t workspace_bytes;        /* as last told to the model: what muon may use of ws */
     bool deterministic;
-    bool own_attention;    /* --attention own */
+    bool own_attention; /* --attention own */
+    struct plan_store plans;
     struct fp8_state *fp8; /* kernels/cuda/fp8.cuh; NULL: products in the format of activations */
 };
 
@@ -84,8 +85,9 @@ int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *e
 
 /* ---- GEMM ---------------------------------------------------------------------------------
  * Row-major y[m, n] = alpha·op(a)·op(b) + beta·y, batched by strides (elements; batch 1: ignored).
- * a is [m, k] (or [k, m] when ta), b is [k, n] (or [n, k] when tb). Plans are chosen by timing the
- * first of cuBLASLt's answers at first use, on the real inputs and a scratch output. */
+ * a is [m, k] (or [k, m] when ta), b is [k, n] (or [n, k] when tb). Plans are stored ones
+ * (cuda_state.plans), or chosen at first use by timing the first of cuBLASLt's answers, on the real
+ * inputs and a scratch output. */
 struct gemm {
     int64_t m, n, k;
     bool ta, tb;

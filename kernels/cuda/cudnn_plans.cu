@@ -14,6 +14,7 @@ extern "C" {
 }
 
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct sdpa_entry {
 struct sdpa_cache {
     std::vector<std::unique_ptr<sdpa_entry>> entries;
 };
+
+static constexpr int FUSED_CANDIDATES = 4, PASSES_APART = FUSED_CANDIDATES;
 
 struct fuse_entry {
     gemm_relu2 shape;
@@ -214,33 +217,63 @@ static bool build_fused(struct cuda_state *s, fuse_entry *e, int want)
     return ok;
 }
 
-/* The fastest plan; none where the passes apart are faster, or the product is too small to be worth
- * a run-time compilation. */
-static void choose_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands *o)
+/* A plan is the place of a configuration in the order of cuDNN's heuristics, or PASSES_APART. */
+static void fuse_key(char key[PLAN_KEY_MAX], const fuse_entry *e)
 {
     const gemm_relu2 &p = e->shape;
+    snprintf(key, PLAN_KEY_MAX, "relu2 %s%s %lld %lld %lld", p.backward ? "backward" : "forward",
+             p.fp8 ? " fp8" : "", (long long)p.m, (long long)p.n, (long long)p.k);
+}
+
+static bool take_plan(struct cuda_state *s, fuse_entry *e, int at, enum plan_source source)
+{
+    char key[PLAN_KEY_MAX];
+    const unsigned char value = (unsigned char)at;
+    e->usable = at < FUSED_CANDIDATES && build_fused(s, e, at);
+    if (!e->usable && at != PASSES_APART)
+        return false;
+    fuse_key(key, e);
+    plan_store_take(&s->plans, key, &value, 1, source);
+    return true;
+}
+
+static bool take_stored(struct cuda_state *s, fuse_entry *e)
+{
+    char key[PLAN_KEY_MAX];
+    fuse_key(key, e);
+    const struct plan *stored = plan_store_find(&s->plans, key, 1);
+    if (!stored)
+        return false;
+    if (take_plan(s, e, stored->value[0], PLAN_STORED))
+        return true;
+    plan_store_refuse(&s->plans, key);
+    return false;
+}
+
+/* Running writes y, which the caller is about to write anyway: timing on it is harmless. */
+static void choose_fused(struct cuda_state *s, fuse_entry *e, const fuse_operands *o)
+{
+    const bool timing = s->plans.mode == PLANS_AUTO || s->plans.mode == PLANS_TIME;
+    const int candidates = timing ? FUSED_CANDIDATES : 1;
     int best = -1;
     float best_ms = 0;
-    const bool worth = !broken_version() && p.m % 64 == 0 && p.n % 64 == 0 && p.k % 64 == 0 &&
-                       2.0 * (double)p.m * (double)p.n * (double)p.k > 1e9;
-    const int candidates = s->deterministic ? 1 : 4; /* timing may choose otherwise next time */
-    for (int i = 0; worth && i < candidates && build_fused(s, e, i); i++) {
+    for (int i = 0; i < candidates && build_fused(s, e, i); i++) {
         const float ms = least_time(s, [&](struct error *err) { run_fused(s, e, o, err); });
         if (ms > 0 && (best < 0 || ms < best_ms)) {
             best = i;
             best_ms = ms;
         }
     }
-    if (best >= 0 && o->fp8 && !s->deterministic) {
+    if (best >= 0 && o->fp8 && timing) {
         const float apart =
             least_time(s, [&](struct error *err) { o->fp8->apart(o->fp8->apart_arg, err); });
         if (apart > 0 && apart < best_ms)
-            best = -1;
+            best = PASSES_APART;
     }
-    e->usable = best >= 0 && build_fused(s, e, best);
+    if (best >= 0)
+        take_plan(s, e, best, timing ? PLAN_TIMED : PLAN_FIRST);
 }
 
-/* Running writes y, which the caller is about to write anyway: timing on it is harmless. */
 static fuse_entry *find_fused(struct cuda_state *s, const gemm_relu2 *p, const fuse_operands *o)
 {
     if (!s->fuses)
@@ -254,7 +287,11 @@ static fuse_entry *find_fused(struct cuda_state *s, const gemm_relu2 *p, const f
     e->shape = *p;
     e->two = 2.0f;
     graph_init(&e->g);
-    choose_fused(s, e, o);
+    /* small products: not worth a run-time compilation */
+    const bool worth = !broken_version() && p->m % 64 == 0 && p->n % 64 == 0 && p->k % 64 == 0 &&
+                       2.0 * (double)p->m * (double)p->n * (double)p->k > 1e9;
+    if (worth && !take_stored(s, e))
+        choose_fused(s, e, o);
     s->fuses->entries.push_back(std::move(fresh));
     return e;
 }

@@ -80,6 +80,7 @@ static void close_state(struct cuda_state *s)
     }
     if (s->stream)
         cudaStreamDestroy(s->stream);
+    plan_store_close(&s->plans);
     delete s;
 }
 
@@ -125,6 +126,24 @@ static int open_state(struct cuda_state *s, const struct device_config *config, 
     return open_libraries(s, err);
 }
 
+/* What a stored plan depends on. The driver's compiler takes part in run-time compiled kernels. */
+static void open_plans(struct cuda_state *s, const struct device_config *config)
+{
+    char identity[PLAN_KEY_MAX];
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    int n = snprintf(identity, sizeof identity, "%.64s-sm%d%d-%dx-cuda%d-cublaslt%zu",
+                     s->properties.name, s->properties.major, s->properties.minor,
+                     s->properties.multiProcessorCount, driver, cublasLtGetVersion());
+#ifdef HAVE_CUDNN
+    snprintf(identity + n, sizeof identity - (size_t)n, "-cudnn%zu", cudnnGetVersion());
+#else
+    (void)n;
+#endif
+    const bool repeat = config->deterministic && config->plans != PLANS_STORED;
+    plan_store_open(&s->plans, identity, repeat ? PLANS_FIRST : config->plans);
+}
+
 static int cuda_open(struct device *d, const struct device_config *config, struct error *err)
 {
     struct cuda_state *s = new cuda_state();
@@ -135,6 +154,7 @@ static int cuda_open(struct device *d, const struct device_config *config, struc
         close_state(s);
         return -err->code;
     }
+    open_plans(s, config);
     d->state = s;
     return 0;
 }
@@ -355,6 +375,11 @@ static double measure_peak_f32(struct device *d, double seconds)
     return -1;
 }
 
+static struct plan_store *cuda_plans(struct device *d)
+{
+    return &cuda_state_of(d)->plans;
+}
+
 /* ---- activations ------------------------------------------------------------------------------
  */
 template <typename T> static int64_t act_bytes(int64_t n)
@@ -458,6 +483,7 @@ make_device(int (*open)(struct device *, const struct device_config *, struct er
     o.event_elapsed = cuda_event_elapsed;
     o.event_free = cuda_event_free;
     o.measure_peak = peak;
+    o.plans = cuda_plans;
     return o;
 }
 

@@ -1,12 +1,17 @@
 /* Matrix products by cuBLASLt. A plan (descriptors and algorithm) is made once for each shape and
- * kept; its algorithm is the fastest of the first sixteen that the heuristics offer, timed on the
- * real inputs, because their first answer costs up to a quarter more on the shapes of this model.
+ * kept; its algorithm is a stored one, or the fastest of the first sixteen that the heuristics
+ * offer, timed on the real inputs, because their first answer costs up to a quarter more on the
+ * shapes of this model.
  *
  * Row-major y = a·b is column-major yᵀ = bᵀ·aᵀ: the operands change places. */
 #include "kernels/cuda/cuda_priv.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <vector>
+
+static_assert(sizeof(cublasLtMatmulAlgo_t) <= PLAN_VALUE_MAX, "an algorithm is a plan's value");
 
 struct gemm_plan {
     struct gemm key;
@@ -23,6 +28,9 @@ struct gemm_cache {
 
 static constexpr size_t WORKSPACE_BYTES = (size_t)64 << 20;
 static constexpr int CANDIDATES = 16;
+/* in-place split-K adds with atomics: another order, other bits */
+static constexpr uint32_t NO_INPLACE =
+    CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE;
 
 static int lt_failed(struct error *err, cublasStatus_t rc, const char *what)
 {
@@ -153,6 +161,48 @@ static size_t output_bytes(const struct gemm *g)
     return (size_t)(last + g->m * g->n) * element;
 }
 
+/* What the store knows the product by: all that `same` compares. */
+static void plan_key(char key[PLAN_KEY_MAX], const struct gemm *g)
+{
+    snprintf(key, PLAN_KEY_MAX, "gemm %lld %lld %lld %d%d %d %d %d %d %lld %lld %lld %d",
+             (long long)g->m, (long long)g->n, (long long)g->k, g->ta, g->tb, (int)g->type_ab,
+             (int)g->type_y, g->beta != 0, g->batch, (long long)g->stride_a, (long long)g->stride_b,
+             (long long)g->stride_y, g->fast_accumulation);
+}
+
+/* Is it an algorithm of this library for this product, within the workspace, without atomics? */
+static bool usable(struct cuda_state *s, const gemm_plan *p, const cublasLtMatmulAlgo_t *algo)
+{
+    cublasLtMatmulHeuristicResult_t result = {};
+    uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
+    size_t written = 0;
+    /* kinds of algorithms without a reduction do not tell one */
+    cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction,
+                                         sizeof reduction, &written);
+    return cublasLtMatmulAlgoCheck(s->lt, p->op, p->b, p->a, p->y, p->y, algo, &result) ==
+               CUBLAS_STATUS_SUCCESS &&
+           result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= WORKSPACE_BYTES &&
+           !(reduction & CUBLASLT_REDUCTION_SCHEME_INPLACE);
+}
+
+static bool take_stored(struct cuda_state *s, gemm_plan *p)
+{
+    char key[PLAN_KEY_MAX];
+    cublasLtMatmulAlgo_t algo;
+    plan_key(key, &p->key);
+    const struct plan *stored = plan_store_find(&s->plans, key, sizeof algo);
+    if (!stored)
+        return false;
+    memcpy(&algo, stored->value, sizeof algo);
+    if (!usable(s, p, &algo)) {
+        plan_store_refuse(&s->plans, key);
+        return false;
+    }
+    p->algo = algo;
+    plan_store_take(&s->plans, key, &algo, sizeof algo, PLAN_STORED);
+    return true;
+}
+
 /* Timing writes to memory of its own: the real output may be accumulated into. */
 static int choose_algorithm(struct cuda_state *s, gemm_plan *p, const void *a, const void *b,
                             struct error *err)
@@ -161,13 +211,11 @@ static int choose_algorithm(struct cuda_state *s, gemm_plan *p, const void *a, c
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
     int count = 0;
     const size_t workspace = WORKSPACE_BYTES;
-    const uint32_t no_inplace = CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE;
     LT_TRY(cublasLtMatmulPreferenceCreate(&preference), err);
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                          &workspace, sizeof workspace);
-    /* in-place split-K adds with atomics: another order, other bits */
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                         &no_inplace, sizeof no_inplace);
+                                         &NO_INPLACE, sizeof NO_INPLACE);
     cublasStatus_t rc = cublasLtMatmulAlgoGetHeuristic(s->lt, p->op, p->b, p->a, p->y, p->y,
                                                        preference, CANDIDATES, found, &count);
     cublasLtMatmulPreferenceDestroy(preference);
@@ -178,7 +226,7 @@ static int choose_algorithm(struct cuda_state *s, gemm_plan *p, const void *a, c
     p->algo = found[0].algo;
     void *scratch = nullptr;
     /* timing may choose otherwise next time, and another algorithm adds in another order */
-    if (s->deterministic)
+    if (s->plans.mode == PLANS_FIRST || s->plans.mode == PLANS_STORED)
         return 0;
     if (2.0 * (double)p->key.m * (double)p->key.n * (double)p->key.k * p->key.batch < 1e8 ||
         cudaMalloc(&scratch, output_bytes(&p->key)) != cudaSuccess) {
@@ -203,6 +251,19 @@ static int choose_algorithm(struct cuda_state *s, gemm_plan *p, const void *a, c
     return 0;
 }
 
+static int choose(struct cuda_state *s, gemm_plan *p, const void *a, const void *b,
+                  struct error *err)
+{
+    char key[PLAN_KEY_MAX];
+    if (take_stored(s, p))
+        return 0;
+    if (choose_algorithm(s, p, a, b, err))
+        return -err->code;
+    plan_key(key, &p->key);
+    plan_store_take(&s->plans, key, &p->algo, sizeof p->algo, p->tried ? PLAN_TIMED : PLAN_FIRST);
+    return 0;
+}
+
 static void destroy(gemm_plan *p)
 {
     if (p->op)
@@ -224,7 +285,7 @@ static int find_plan(struct cuda_state *s, const struct gemm *g, const void *a, 
         }
     gemm_plan fresh = {};
     fresh.key = *g;
-    if (describe(&fresh, err) || choose_algorithm(s, &fresh, a, b, err)) {
+    if (describe(&fresh, err) || choose(s, &fresh, a, b, err)) {
         destroy(&fresh);
         return -err->code;
     }

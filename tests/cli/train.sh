@@ -48,6 +48,9 @@ check_rc 2 "a comma is no decimal point" nanochat base-train --matrix-lr=0,02
 check_rc 2 "only what works is a dtype" nanochat base-train --dtype=bfloat16
 check_rc 2 "fp8 is none on a CPU" nanochat base-train --device-type=cpu --dtype=fp8
 match "what the CPU takes" "expected float32" "$ERR"
+check_rc 2 "timing is not deterministic" nanochat base-train "${TINY[@]}" --deterministic --gemm-plans=time
+match "and why" "next run" "$ERR"
+check_rc 2 "only what is a way to choose" nanochat base-train --gemm-plans=best
 check_rc 2 "a reset needs a resume" nanochat base-train "${TINY[@]}" --num-iterations=1 --reset-optimizer
 
 # ---- plans that cannot work (karpathy/nanochat#532) ------------------------------------------------
