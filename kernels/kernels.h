@@ -32,6 +32,7 @@
 
 struct device;
 struct device_event; /* a point in the stream */
+struct device_graph; /* queued work, to be queued again at once */
 
 struct device_config {
     const char *type; /* "cpu" | "cuda" */
@@ -97,6 +98,20 @@ struct device_ops {
     /* What it chose and will choose, empty at first (kernels/plan_files.h fills it); NULL: a back
      * end that chooses nothing. */
     struct plan_store *(*plans)(struct device *d);
+    /* Graphs: what is queued between begin and end is not done but kept, and done by each launch,
+     * in the same order with the same bits. All of it must have run before (plans chosen, scratch
+     * grown); ops that wait or copy to or from the host fail there, and after any failure end is to
+     * be called all the same (it gives none). launch: 1 when memory that the graph uses has moved
+     * since: make it anew. Ops with numbers that change from step to step (adamw_args, muon_args)
+     * may be in one graph of a device: while renew is on, after a wait for the stream, such ops
+     * queue nothing and only hand the next launch their numbers, in the order in which they were
+     * kept. no_graphs: why there are none (then these are NULL), else NULL. */
+    const char *no_graphs;
+    int (*graph_begin)(struct device *d, struct error *err);
+    int (*graph_end)(struct device *d, struct device_graph **out, struct error *err);
+    int (*graph_launch)(struct device *d, struct device_graph *graph, struct error *err);
+    int (*graph_renew)(struct device *d, bool on, struct error *err);
+    void (*graph_free)(struct device *d, struct device_graph *graph);
 };
 
 /* Sizes of a model, for workspace_bytes and the ops that need many of them. D = C/H; heads are

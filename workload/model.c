@@ -1,5 +1,6 @@
 #include "workload/model.h"
 
+#include "common/clock.h"
 #include "common/protocol.h"
 #include "workload/model_priv.h"
 
@@ -152,41 +153,90 @@ static int64_t count_targets(const int32_t *targets, int64_t n)
     return count;
 }
 
-/* Forward to the losses; with grad also the gradients of the head. */
-static int run_forward(struct model *m, const int32_t *inputs, const int32_t *targets, int64_t b,
-                       int64_t t, bool grad, double *loss, float *per_token, struct error *err)
+static int head(struct model *m, bool grad, struct error *err)
+{
+    return m->device->kernels->head_loss(m->device, m->losses, grad ? m->dxn : NULL,
+                                         grad ? m->lm_head->grad : NULL, m->xn_f,
+                                         m->lm_head->compute, m->targets, m->loss_scale, m->ws,
+                                         m->b * m->t, m->config.n_embd, m->config.vocab_size, err);
+}
+
+static int queue_eval(void *user, struct error *err)
+{
+    return body_fwd(user, err) || head(user, false, err) ? -err->code : 0;
+}
+
+static int queue_forward(void *user, struct error *err)
+{
+    return body_fwd(user, err) || head(user, true, err) ? -err->code : 0;
+}
+
+/* Is the micro-batch one of those whose graphs there are or are to be? */
+static bool in_graph(struct model *m, const struct replay *graph)
+{
+    if (!graph->armed || (graph == &m->backward && m->ready))
+        return false;
+    if (!m->graph_b) {
+        m->graph_b = m->b;
+        m->graph_t = m->t;
+        m->graph_scale = m->loss_scale;
+    }
+    return m->b == m->graph_b && m->t == m->graph_t && m->loss_scale == m->graph_scale;
+}
+
+static int queue(struct model *m, struct replay *graph, replay_work *work, struct error *err)
+{
+    const double before = clock_mono_s();
+    int rc = in_graph(m, graph) ? replay_run(graph, work, m, err) : work(m, err);
+    m->queue_s += clock_mono_s() - before;
+    return rc;
+}
+
+static int read_losses(struct model *m, double *loss, float *per_token, struct error *err)
 {
     struct device *d = m->device;
-    int64_t rows = b * t, C = m->config.n_embd;
-    if (load(m, inputs, targets, b, t, err) || body_fwd(m, err))
-        return -err->code;
-    int64_t valid = count_targets(targets, rows);
-    double scale = valid ? m->grad_scale / (double)valid : 0.0;
-    if (d->kernels->head_loss(d, m->losses, grad ? m->dxn : NULL, grad ? m->lm_head->grad : NULL,
-                              m->xn_f, m->lm_head->compute, m->targets, scale, m->ws, rows, C,
-                              m->config.vocab_size, err))
-        return -err->code;
+    const int64_t rows = m->b * m->t;
     float *losses = per_token ? per_token : m->host_losses;
     if (d->ops->to_host(d, losses, m->losses, rows * (int64_t)sizeof(float), err))
         return -err->code;
     double sum = 0;
     for (int64_t i = 0; i < rows; i++)
         sum += (double)losses[i];
-    *loss = sum / (double)valid;
-    m->has_forward = grad;
+    *loss = sum / (double)m->valid;
+    return 0;
+}
+
+/* What the ops work on; the mean of the losses is over the targets that count. */
+static int prepare(struct model *m, const int32_t *inputs, const int32_t *targets, int64_t b,
+                   int64_t t, struct error *err)
+{
+    if (load(m, inputs, targets, b, t, err))
+        return -err->code;
+    m->valid = count_targets(targets, b * t);
+    m->loss_scale = m->valid ? m->grad_scale / (double)m->valid : 0.0;
     return 0;
 }
 
 int model_forward(struct model *m, const int32_t *inputs, const int32_t *targets, int64_t b,
                   int64_t t, double *loss, struct error *err)
 {
-    return run_forward(m, inputs, targets, b, t, true, loss, NULL, err);
+    if (prepare(m, inputs, targets, b, t, err) || queue(m, &m->forward, queue_forward, err))
+        return -err->code;
+    m->has_forward = true;
+    return loss ? read_losses(m, loss, NULL, err) : 0;
+}
+
+int model_loss(struct model *m, double *loss, struct error *err)
+{
+    return read_losses(m, loss, NULL, err);
 }
 
 int model_eval(struct model *m, const int32_t *inputs, const int32_t *targets, int64_t b, int64_t t,
                double *loss, float *per_token, struct error *err)
 {
-    return run_forward(m, inputs, targets, b, t, false, loss, per_token, err);
+    if (prepare(m, inputs, targets, b, t, err) || queue_eval(m, err))
+        return -err->code;
+    return read_losses(m, loss, per_token, err);
 }
 
 int model_logits(struct model *m, const int32_t *inputs, int64_t b, int64_t t, int64_t last,
@@ -261,13 +311,11 @@ static int tell_ready(const struct model *m, const struct param *first, const st
     return m->ready ? m->ready(m->ready_user, first->grad, n, err) : 0;
 }
 
-int model_backward(struct model *m, struct error *err)
+static int queue_backward(void *user, struct error *err)
 {
+    struct model *m = user;
     struct device *d = m->device;
     int64_t rows = m->b * m->t, C = m->config.n_embd;
-    if (!m->has_forward)
-        BUG("backward without a forward");
-    m->has_forward = false;
     if (tell_ready(m, m->lm_head, m->lm_head, err) ||
         d->kernels->norm_bwd(d, m->dx, m->dxn, m->xn_f, m->rstd_f, false, rows, C, err))
         return -err->code;
@@ -279,4 +327,32 @@ int model_backward(struct model *m, struct error *err)
                                    rows, C, err))
         return -err->code;
     return tell_ready(m, m->wte, m->wte, err);
+}
+
+int model_backward(struct model *m, struct error *err)
+{
+    if (!m->has_forward)
+        BUG("backward without a forward");
+    m->has_forward = false;
+    return queue(m, &m->backward, queue_backward, err);
+}
+
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+void model_use_graphs(struct model *m)
+{
+    m->forward.armed = m->backward.armed = true;
+}
+
+int64_t model_graph_launches(const struct model *m, const char **why)
+{
+    *why = *m->forward.why ? m->forward.why : *m->backward.why ? m->backward.why : NULL;
+    return m->forward.launches + m->backward.launches;
+}
+
+double model_take_queue_s(struct model *m)
+{
+    const double s = m->queue_s;
+    m->queue_s = 0;
+    return s;
 }

@@ -83,9 +83,12 @@ struct param *model_find_param(struct model *m, const char *name); /* NULL if ab
 /* Loss of a micro-batch of b rows of t tokens (t <= T, b*t <= B*T): the mean
  * over targets that are not -1 (NaN if all are, as upstream). *loss is a double, non-finite values
  * pass through. Keeps what backward needs and adds lm_head's gradient, times the gradient scale. A
- * token or target outside the vocabulary is NANOCHAT_EXIT_DATA. */
+ * token or target outside the vocabulary is NANOCHAT_EXIT_DATA. loss NULL: model_loss tells it, so
+ * that backward can be queued before anyone waits for forward. */
 int model_forward(struct model *m, const int32_t *inputs, const int32_t *targets, int64_t b,
                   int64_t t, double *loss, struct error *err);
+/* The loss of the last forward that was not told; waits for all that is queued. */
+int model_loss(struct model *m, double *loss, struct error *err);
 /* The other gradients of the last forward, times the gradient scale, added to param.grad. */
 int model_backward(struct model *m, struct error *err);
 /* Called by model_backward as soon as the work is queued that makes a part of the gradients: of
@@ -104,6 +107,14 @@ int model_eval(struct model *m, const int32_t *inputs, const int32_t *targets, i
  * last = t: of all. */
 int model_logits(struct model *m, const int32_t *inputs, int64_t b, int64_t t, int64_t last,
                  float *logits, struct error *err);
+/* From now on forward and backward are launched as graphs (workload/replay.h), where micro-batches
+ * are of one shape with equally many targets; others, and backwards whose gradients somebody waits
+ * for (model_set_grad_ready), are queued op by op. Both must have run before. */
+void model_use_graphs(struct model *m);
+/* Graphs launched; *why: not NULL where one could not be captured. */
+int64_t model_graph_launches(const struct model *m, const char **why);
+/* Seconds for which the host queued forwards and backwards since the last call. */
+double model_take_queue_s(struct model *m);
 int64_t
 model_max_sequence(const struct model *m); /* T: the longest row that the calls above take */
 struct device *model_device(const struct model *m);

@@ -163,6 +163,7 @@ static struct model *describe(struct device *device, const struct model_config *
     m->T = T;
     m->max_tokens = B * T;
     m->grad_scale = 1.0;
+    m->forward.device = m->backward.device = device;
     m->params = mem_zalloc((size_t)config->n_layer * 6 + 2, sizeof *m->params);
     m->layers = mem_zalloc((size_t)config->n_layer, sizeof *m->layers);
     list_params(m);
@@ -244,6 +245,8 @@ void model_free(struct model *m)
 {
     if (!m)
         return;
+    replay_close(&m->forward);
+    replay_close(&m->backward);
     if (m->arena)
         m->device->ops->free(m->device, m->arena, m->arena_bytes);
     free(m->host_losses);

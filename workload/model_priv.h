@@ -3,6 +3,7 @@
 #define WORKLOAD_MODEL_PRIV_H
 
 #include "workload/model.h"
+#include "workload/replay.h"
 
 /* What backward needs of a layer. The residual stream itself is not kept: norm_bwd works from the
  * normalised rows. */
@@ -40,6 +41,12 @@ struct model {
     float *host_losses;
     int64_t b, t;      /* of the last forward */
     bool has_forward;  /* backward may follow */
+    double loss_scale; /* of the head's gradient in the forward that is being queued */
+    int64_t valid;     /* targets of the last forward that count */
+    double queue_s;    /* for which the host queued since model_take_queue_s */
+    struct replay forward, backward; /* graphs, for micro-batches of one kind: */
+    int64_t graph_b, graph_t;        /* 0: none was captured */
+    double graph_scale;
     grad_ready *ready; /* NULL: nobody */
     void *ready_user;
 };

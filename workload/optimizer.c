@@ -2,6 +2,7 @@
 
 #include "common/mem.h"
 #include "common/protocol.h"
+#include "workload/replay.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -36,6 +37,8 @@ struct optimizer {
     struct optimizer_config config;
     int rank, world;
     int64_t step;
+    double lr_multiplier, muon_momentum, grad_scale; /* of the update that is being queued */
+    struct replay update;
 
     float *state; /* device memory: momentum of the own matrices, then m and v of each adam */
     int64_t state_floats;
@@ -218,6 +221,7 @@ int optimizer_create(struct optimizer **out, struct model *model, struct comm *c
 {
     struct optimizer *o = mem_zalloc(1, sizeof *o);
     o->model = model;
+    o->update = (struct replay){.device = model_device(model), .renews = true};
     o->comm = comm;
     o->config = *config;
     o->rank = comm ? comm_rank(comm) : 0;
@@ -247,6 +251,7 @@ void optimizer_free(struct optimizer *o)
         return;
     struct device *d = model_device(o->model);
     end_early(o);
+    replay_close(&o->update);
     if (o->state)
         d->ops->free(d, o->state, o->state_floats * (int64_t)sizeof(float));
     for (int i = 0; i < MUON_SHAPES; i++)
@@ -330,12 +335,11 @@ static int norm_squared(struct optimizer *o, double *sum, struct error *err)
     return o->world == 1 ? 0 : comm_all_reduce_sum_f64(o->comm, sum, 1, err);
 }
 
-static int update_adam(struct optimizer *o, double lr_multiplier, double grad_scale,
-                       struct error *err)
+static int update_adam(struct optimizer *o, struct error *err)
 {
     struct device *d = model_device(o->model);
     double width = (double)model_get_config(o->model)->n_embd;
-    double by_width = pow(width / ADAM_REFERENCE_WIDTH, -0.5) * lr_multiplier;
+    double by_width = pow(width / ADAM_REFERENCE_WIDTH, -0.5) * o->lr_multiplier;
     for (int i = 0; i < 2; i++) {
         struct adam *a = &o->adam[i];
         bool head = a->param->kind == PARAM_HEAD;
@@ -345,7 +349,7 @@ static int update_adam(struct optimizer *o, double lr_multiplier, double grad_sc
             .beta2 = ADAM_BETA2,
             .eps = ADAM_EPS,
             .weight_decay = o->config.weight_decay,
-            .grad_scale = grad_scale,
+            .grad_scale = o->grad_scale,
             .step = o->step + 1,
         };
         if (d->kernels->adamw(d, a->param->weight + a->first, a->m, a->v, a->param->grad + a->first,
@@ -355,14 +359,13 @@ static int update_adam(struct optimizer *o, double lr_multiplier, double grad_sc
     return 0;
 }
 
-static int update_muon(struct optimizer *o, double lr_multiplier, double momentum,
-                       double grad_scale, struct error *err)
+static int update_muon(struct optimizer *o, struct error *err)
 {
     struct device *d = model_device(o->model);
     struct muon_args args = {
-        .lr = o->config.matrix_lr * lr_multiplier,
-        .momentum = momentum,
-        .grad_scale = grad_scale,
+        .lr = o->config.matrix_lr * o->lr_multiplier,
+        .momentum = o->muon_momentum,
+        .grad_scale = o->grad_scale,
         .bf16 = o->config.ns_bf16,
     };
     for (int i = 0; i < MUON_SHAPES; i++) {
@@ -390,30 +393,51 @@ static int grad_factor(struct optimizer *o, double *norm, double *scale, struct 
     return 0;
 }
 
-static int step(struct optimizer *o, double lr_multiplier, double muon_momentum, double *grad_norm,
-                struct error *err)
+/* What lies between two collectives: of one rank also the cast, of more it follows the gather. */
+static int queue_update(void *user, struct error *err)
 {
-    double scale;
-    if ((o->world > 1 && reduce(o, err)) || grad_factor(o, grad_norm, &scale, err))
+    struct optimizer *o = user;
+    if (update_muon(o, err) || update_adam(o, err))
+        return -err->code;
+    return o->world == 1 ? model_weights_changed(o->model, err) : 0;
+}
+
+static int step(struct optimizer *o, double *grad_norm, struct error *err)
+{
+    if ((o->world > 1 && reduce(o, err)) || grad_factor(o, grad_norm, &o->grad_scale, err))
         return -err->code;
     if (!isfinite(*grad_norm))
         return 0; /* the same on all ranks: the weights stay as they were */
-    if (update_muon(o, lr_multiplier, muon_momentum, scale, err) ||
-        update_adam(o, lr_multiplier, scale, err))
+    if (replay_run(&o->update, queue_update, o, err))
         return -err->code;
     o->step++;
-    if ((o->world > 1 && gather(o, err)) || model_weights_changed(o->model, err))
+    if (o->world == 1)
+        return 0;
+    if (gather(o, err) || model_weights_changed(o->model, err))
         return -err->code;
-    return o->world > 1 ? comm_wait(o->comm, err) : 0;
+    return comm_wait(o->comm, err);
 }
 
 int optimizer_step(struct optimizer *o, double lr_multiplier, double muon_momentum,
                    double *grad_norm, double *comm_s, struct error *err)
 {
     double before = o->comm ? comm_time_s(o->comm) : 0;
-    int rc = step(o, lr_multiplier, muon_momentum, grad_norm, err);
+    o->lr_multiplier = lr_multiplier;
+    o->muon_momentum = muon_momentum;
+    int rc = step(o, grad_norm, err);
     *comm_s = o->comm ? comm_time_s(o->comm) - before : 0;
     return rc;
+}
+
+void optimizer_use_graphs(struct optimizer *o)
+{
+    o->update.armed = true;
+}
+
+int64_t optimizer_graph_launches(const struct optimizer *o, const char **why)
+{
+    *why = *o->update.why ? o->update.why : NULL;
+    return o->update.launches;
 }
 
 /* ---- state and schedules -------------------------------------------------------------------- */

@@ -36,6 +36,13 @@ int64_t optimizer_bytes(const struct model_config *config, int world);
 int optimizer_step(struct optimizer *o, double lr_multiplier, double muon_momentum,
                    double *grad_norm, double *comm_s, struct error *err);
 
+/* From now on the update is launched as a graph (workload/replay.h). An update must have run
+ * before.
+ */
+void optimizer_use_graphs(struct optimizer *o);
+/* Graphs launched; *why: not NULL where it could not be captured. */
+int64_t optimizer_graph_launches(const struct optimizer *o, const char **why);
+
 /* Before the backward of a step's last micro-batch: gradients are reduced to their owners as soon
  * as they are made, beside the rest of backward (where comm_can_overlap; else in the midst of it,
  * with the same result). The next optimizer_step then only waits for them. */

@@ -32,9 +32,10 @@ static int accumulate(struct train *t, struct step_record *r, double *loss, stru
         if (i == t->accumulation - 1 && comm_can_overlap(t->run->comm))
             optimizer_reduce_early(t->optimizer);
         if (step_clock_mark(&t->clock, i, MARK_FORWARD, err) ||
-            model_forward(t->model, t->inputs, t->targets, t->B, t->T, &micro_loss, err) ||
+            model_forward(t->model, t->inputs, t->targets, t->B, t->T, NULL, err) ||
             step_clock_mark(&t->clock, i, MARK_BACKWARD, err) || model_backward(t->model, err) ||
-            step_clock_mark(&t->clock, i, MARK_END, err))
+            step_clock_mark(&t->clock, i, MARK_END, err) ||
+            model_loss(t->model, &micro_loss, err)) /* with all queued: the device does not wait */
             return -err->code;
         *loss += micro_loss;
     }
@@ -207,6 +208,21 @@ static int prepare_data(struct train *t, struct error *err)
     return 0;
 }
 
+/* After a step: from the next one on its work may be launched as graphs. */
+static int choose_graphs(struct train *t, const struct step_record *r, struct error *err)
+{
+    struct graphs *g = &t->graphs;
+    const double queue_s = model_take_queue_s(t->model);
+    if (!graphs_step(g, queue_s, r->fwd_s + r->bwd_s))
+        return 0;
+    if (g->verdict == GRAPHS_USED) {
+        model_use_graphs(t->model);
+        optimizer_use_graphs(t->optimizer);
+    }
+    return run_print(t->run, err, "CUDA graphs: %s (%s)\n",
+                     g->verdict == GRAPHS_USED ? "on" : "off", g->why);
+}
+
 static int one_step(struct train *t, int *stop, struct error *err)
 {
     struct events *events = t->run->events;
@@ -220,6 +236,8 @@ static int one_step(struct train *t, int *stop, struct error *err)
         events_step(events, &record);
     if (rc)
         return rc;
+    if (choose_graphs(t, &record, err))
+        return -err->code;
     if (tell_counters(t, record.step, err))
         return -err->code;
     if (first && events_phase_end(events, PHASE_FIRST_STEP, err))

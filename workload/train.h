@@ -29,7 +29,7 @@ struct train_options {
     int64_t vocab_size, val_every, val_files;
     int64_t n_head, n_kv_head;
     int64_t seed;
-    char *dtype, *attention, *gemm_plans;
+    char *dtype, *attention, *gemm_plans, *cuda_graphs;
     bool deterministic;
     int64_t threads;
     int64_t save_every, resume_from_step;

@@ -2,6 +2,7 @@
 #include "workload/train_priv.h"
 
 #include "common/batch.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "common/num.h"
 #include "common/protocol.h"
@@ -167,6 +168,10 @@ static int make_model(struct train *t, struct error *err)
         mem_try_alloc((void **)&t->inputs, bytes, "inputs", err) ||
         mem_try_alloc((void **)&t->targets, bytes, "targets", err))
         return -err->code;
+    const char *no_graphs = t->run->device->ops->no_graphs;
+    graphs_open(&t->graphs, o->cuda_graphs, no_graphs);
+    if (no_graphs && t->graphs.mode == GRAPHS_ON && !t->run->quiet)
+        log_warn("--cuda-graphs=on: without graphs all the same: %s", no_graphs);
     model_set_grad_scale(t->model, 1.0 / (double)t->accumulation);
     if (model_init_weights(t->model, (uint64_t)o->seed, err))
         return -err->code;

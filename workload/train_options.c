@@ -87,6 +87,10 @@ const struct option_spec train_option_specs[] = {
         "on cuda, algorithms of products: auto: those stored in gemm-plans below the base "
         "directory; others are timed, and stored when the run ends. stored: stored ones, else the "
         "first that the library offers; never timed. time: timed in every run. first: the first"),
+    OPTION(
+        "cuda-graphs", 0, OPT_CHOICE, cuda_graphs, "auto", 0, 0, "auto|on|off",
+        "on cuda: launch forward, backward and update as graphs, with the same bits; auto: where "
+        "the device was seen to wait for the host in the first steps"),
     OPTION("deterministic", 0, OPT_BOOL, deterministic, NULL, 0, 0, NULL,
            "on cuda: the same bits from run to run; products take the first algorithm offered "
            "(or, with --gemm-plans=stored, the stored one), attention the deterministic graph. The "

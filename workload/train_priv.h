@@ -5,6 +5,7 @@
 #include "workload/checkpoint.h"
 #include "workload/data.h"
 #include "workload/evaluate.h"
+#include "workload/graphs.h"
 #include "workload/model.h"
 #include "workload/optimizer.h"
 #include "workload/step_clock.h"
@@ -28,6 +29,7 @@ struct train {
     struct optimizer *optimizer;
     int32_t *inputs, *targets; /* B*T */
     struct step_clock clock;
+    struct graphs graphs;
     double handicap; /* a step waits, busily, for so much of its time; 0 */
     int64_t *counts; /* of the run's counters in the last step; NULL: none */
     /* where it is */

@@ -247,6 +247,23 @@ static void put_plans(const struct train *t, json_t *summary)
     json_put(summary, "gemm_plans", obj);
 }
 
+static void put_graphs(const struct train *t, json_t *summary)
+{
+    const struct graphs *g = &t->graphs;
+    const char *of_model, *of_update;
+    json_t *obj = json_object();
+    json_put_str(obj, "mode", graphs_mode_name(g));
+    json_put_bool(obj, "used", g->verdict == GRAPHS_USED);
+    json_put_int(obj, "micro_step_launches", model_graph_launches(t->model, &of_model));
+    json_put_int(obj, "update_launches", optimizer_graph_launches(t->optimizer, &of_update));
+    json_put_str(obj, "because", of_model ? of_model : of_update ? of_update : g->why);
+    if (g->decided_by >= 0)
+        json_put_f64(obj, "queue_share", g->decided_by);
+    else
+        json_put_null(obj, "queue_share", "it was not asked for");
+    json_put(summary, "cuda_graphs", obj);
+}
+
 int train_summary(struct train *t, struct error *err)
 {
     struct rusage usage;
@@ -269,6 +286,7 @@ int train_summary(struct train *t, struct error *err)
     else
         json_put_null(obj, "peak_device_bytes", "the device's memory is the process's");
     put_plans(t, obj);
+    put_graphs(t, obj);
     if (events_put(t->run->events, EVENT_SUMMARY, obj, err) ||
         run_print(t->run, err, "Peak memory usage: %.2fMiB\nTotal training time: %.2fm\n", peak_mib,
                   t->total_time_s / 60))

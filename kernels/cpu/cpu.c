@@ -175,6 +175,7 @@ const struct device_ops cpu_device_ops = {
     .event_elapsed = cpu_event_elapsed,
     .event_free = cpu_event_free,
     .measure_peak = cpu_measure_peak,
+    .no_graphs = "the CPU queues nothing",
 };
 
 static int64_t cpu_act_bytes(int64_t n)

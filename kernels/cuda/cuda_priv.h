@@ -24,6 +24,11 @@ extern "C" {
 
 enum { CUDA_EXIT_DEVICE = 4, CUDA_EXIT_OOM = 9 }; /* NANOCHAT_EXIT_* of common/protocol.h */
 
+/* Of small numbers for kernels: half of them for ops in a graph, half for the others. */
+enum { ARGUMENT_SLOTS = 256, ARGUMENT_BYTES = 64 };
+
+enum graph_mode { GRAPH_NONE, GRAPH_CAPTURES, GRAPH_RENEWS };
+
 enum { STAGING_SLOTS = 4, STAGING_BYTES = 1 << 20 };
 
 struct gemm_cache;
@@ -49,6 +54,10 @@ struct cuda_state {
     void *staging[STAGING_SLOTS]; /* pinned, for small copies to the device */
     cudaEvent_t slot_free[STAGING_SLOTS];
     int next_slot;
+    char *arguments, *host_arguments;     /* the same slots on the device and pinned */
+    int graph_arguments, other_arguments; /* taken */
+    enum graph_mode graph_mode;
+    int64_t scratch_moves;          /* graphs made before the last one are void */
     int64_t used_bytes, peak_bytes; /* of all that was allocated here */
     int64_t workspace_bytes;        /* as last told to the model: what muon may use of ws */
     bool deterministic;
@@ -82,6 +91,13 @@ int cuda_failed(struct error *err, cudaError_t rc, const char *what);
 void cuda_count_bytes(struct cuda_state *s, int64_t bytes);
 /* Device memory of at least `bytes` that lives as long as the device; one user at a time. */
 int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *err);
+
+/* A copy of `values` in device memory for the kernels queued behind it. Within a graph the copy is
+ * part of it, and a renewal changes what it copies: nothing else is to be queued then. */
+int cuda_arguments(struct cuda_state *s, const void **out, const void *values, size_t bytes,
+                   struct error *err);
+/* Choosing a plan waits and allocates, and would choose wrongly while nothing is done. */
+int cuda_must_not_capture(const struct cuda_state *s, const char *what, struct error *err);
 
 /* ---- GEMM ---------------------------------------------------------------------------------
  * Row-major y[m, n] = alpha·op(a)·op(b) + beta·y, batched by strides (elements; batch 1: ignored).

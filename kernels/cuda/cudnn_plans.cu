@@ -225,7 +225,7 @@ static void fuse_key(char key[PLAN_KEY_MAX], const fuse_entry *e)
              p.fp8 ? " fp8" : "", (long long)p.m, (long long)p.n, (long long)p.k);
 }
 
-static bool take_plan(struct cuda_state *s, fuse_entry *e, int at, enum plan_source source)
+static bool take_plan(struct cuda_state *s, fuse_entry *e, int at, enum plan_origin origin)
 {
     char key[PLAN_KEY_MAX];
     const unsigned char value = (unsigned char)at;
@@ -233,7 +233,7 @@ static bool take_plan(struct cuda_state *s, fuse_entry *e, int at, enum plan_sou
     if (!e->usable && at != PASSES_APART)
         return false;
     fuse_key(key, e);
-    plan_store_take(&s->plans, key, &value, 1, source);
+    plan_store_take(&s->plans, key, &value, 1, origin);
     return true;
 }
 
@@ -282,6 +282,8 @@ static fuse_entry *find_fused(struct cuda_state *s, const gemm_relu2 *p, const f
         if (e->shape.backward == p->backward && e->shape.fp8 == p->fp8 && e->shape.m == p->m &&
             e->shape.n == p->n && e->shape.k == p->k)
             return e.get();
+    if (s->graph_mode != GRAPH_NONE) /* nothing runs that could be timed */
+        return nullptr;
     auto fresh = std::make_unique<fuse_entry>();
     fuse_entry *e = fresh.get();
     e->shape = *p;
@@ -302,6 +304,8 @@ int fuse_relu2_forward(struct cuda_state *s, void *a, const void *x, const void 
     const gemm_relu2 shape = {false, fp8 != nullptr, rows, out, in};
     const fuse_operands o = {a, x, w, nullptr, fp8};
     fuse_entry *e = find_fused(s, &shape, &o);
+    if (!e)
+        return cuda_must_not_capture(s, "choosing an engine", err);
     return e->usable ? run_fused(s, e, &o, err) : 1;
 }
 
@@ -312,6 +316,8 @@ int fuse_relu2_backward(struct cuda_state *s, void *dh, const void *dy, const vo
     const gemm_relu2 shape = {true, fp8 != nullptr, rows, in, out};
     const fuse_operands o = {dh, dy, w, a, fp8};
     fuse_entry *e = find_fused(s, &shape, &o);
+    if (!e)
+        return cuda_must_not_capture(s, "choosing an engine", err);
     return e->usable ? run_fused(s, e, &o, err) : 1;
 }
 

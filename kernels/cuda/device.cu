@@ -34,13 +34,23 @@ void cuda_count_bytes(struct cuda_state *s, int64_t bytes)
         s->peak_bytes = s->used_bytes;
 }
 
+int cuda_must_not_capture(const struct cuda_state *s, const char *what, struct error *err)
+{
+    return s->graph_mode == GRAPH_NONE
+               ? 0
+               : error_set(err, CUDA_EXIT_DEVICE, "%s is no work of a graph", what);
+}
+
 int cuda_scratch(struct cuda_state *s, void **out, size_t bytes, struct error *err)
 {
     if (bytes > s->scratch_bytes) {
+        if (cuda_must_not_capture(s, "growing the scratch", err))
+            return -err->code;
         /* kernels in flight may still use the old one */
         CUDA_TRY(cudaStreamSynchronize(s->stream), err);
         cudaFree(s->scratch);
         cuda_count_bytes(s, -(int64_t)s->scratch_bytes);
+        s->scratch_moves++;
         s->scratch = nullptr;
         s->scratch_bytes = 0;
         CUDA_TRY(cudaMalloc(&s->scratch, bytes), err);
@@ -73,6 +83,8 @@ static void close_state(struct cuda_state *s)
     cudaFree(s->lt_workspace);
     cudaFree(s->scratch);
     cudaFreeHost(s->host_scalar);
+    cudaFree(s->arguments);
+    cudaFreeHost(s->host_arguments);
     for (int i = 0; i < STAGING_SLOTS; i++) {
         cudaFreeHost(s->staging[i]);
         if (s->slot_free[i])
@@ -119,6 +131,9 @@ static int open_state(struct cuda_state *s, const struct device_config *config, 
                          s->properties.name, s->properties.major, s->properties.minor);
     CUDA_TRY(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), err);
     CUDA_TRY(cudaMallocHost((void **)&s->host_scalar, 64), err);
+    CUDA_TRY(cudaMalloc((void **)&s->arguments, ARGUMENT_SLOTS * ARGUMENT_BYTES), err);
+    cuda_count_bytes(s, ARGUMENT_SLOTS * ARGUMENT_BYTES);
+    CUDA_TRY(cudaMallocHost((void **)&s->host_arguments, ARGUMENT_SLOTS * ARGUMENT_BYTES), err);
     for (int i = 0; i < STAGING_SLOTS; i++) {
         CUDA_TRY(cudaMallocHost(&s->staging[i], STAGING_BYTES), err);
         CUDA_TRY(cudaEventCreateWithFlags(&s->slot_free[i], cudaEventDisableTiming), err);
@@ -320,7 +335,104 @@ static int cuda_copy(struct device *d, void *dst, const void *src, int64_t bytes
 
 static int cuda_sync(struct device *d, struct error *err)
 {
-    CUDA_TRY(cudaStreamSynchronize(cuda_state_of(d)->stream), err);
+    struct cuda_state *s = cuda_state_of(d);
+    CUDA_TRY(cudaStreamSynchronize(s->stream), err);
+    s->other_arguments = 0; /* all have been copied */
+    return 0;
+}
+
+/* ---- graphs -----------------------------------------------------------------------------------
+ */
+struct device_graph {
+    cudaGraphExec_t exec;
+    int64_t scratch_moves; /* at its making */
+};
+
+int cuda_arguments(struct cuda_state *s, const void **out, const void *values, size_t bytes,
+                   struct error *err)
+{
+    const int half = ARGUMENT_SLOTS / 2;
+    const bool graph = s->graph_mode != GRAPH_NONE;
+    if (bytes > ARGUMENT_BYTES || (graph && s->graph_arguments == half))
+        return error_set(err, CUDA_EXIT_DEVICE, "more than %d ops with numbers in a graph", half);
+    if (!graph && s->other_arguments == half) {
+        CUDA_TRY(cudaStreamSynchronize(s->stream), err);
+        s->other_arguments = 0;
+    }
+    const int slot = graph ? s->graph_arguments++ : half + s->other_arguments++;
+    char *host = s->host_arguments + slot * ARGUMENT_BYTES;
+    char *device = s->arguments + slot * ARGUMENT_BYTES;
+    memcpy(host, values, bytes);
+    *out = device;
+    if (s->graph_mode != GRAPH_RENEWS)
+        CUDA_TRY(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream), err);
+    return 0;
+}
+
+static int cuda_graph_begin(struct device *d, struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    CUDA_TRY(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal), err);
+    s->graph_mode = GRAPH_CAPTURES;
+    s->graph_arguments = 0;
+    return 0;
+}
+
+static int instantiate(struct cuda_state *s, cudaGraph_t captured, struct device_graph **out,
+                       struct error *err)
+{
+    cudaGraphExec_t exec;
+    CUDA_TRY(cudaGraphInstantiateWithFlags(&exec, captured, 0), err);
+    *out = new device_graph{exec, s->scratch_moves};
+    CUDA_TRY(cudaGraphUpload(exec, s->stream), err);
+    return 0;
+}
+
+static void cuda_graph_free(struct device *d, struct device_graph *graph)
+{
+    if (!graph)
+        return;
+    cudaStreamSynchronize(cuda_state_of(d)->stream);
+    cudaGraphExecDestroy(graph->exec);
+    delete graph;
+}
+
+static int cuda_graph_end(struct device *d, struct device_graph **out, struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    cudaGraph_t captured = nullptr;
+    *out = nullptr;
+    s->graph_mode = GRAPH_NONE;
+    const cudaError_t rc = cudaStreamEndCapture(s->stream, &captured);
+    if (rc != cudaSuccess || !captured) {
+        cudaGetLastError(); /* a capture that broke is no error of the work to come */
+        return cuda_failed(err, rc != cudaSuccess ? rc : cudaErrorUnknown, "capturing a graph");
+    }
+    if (instantiate(s, captured, out, err)) {
+        cudaGetLastError();
+        cuda_graph_free(d, *out);
+        *out = nullptr;
+    }
+    cudaGraphDestroy(captured);
+    return -err->code;
+}
+
+static int cuda_graph_launch(struct device *d, struct device_graph *graph, struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    if (graph->scratch_moves != s->scratch_moves)
+        return 1;
+    CUDA_TRY(cudaGraphLaunch(graph->exec, s->stream), err);
+    return 0;
+}
+
+static int cuda_graph_renew(struct device *d, bool on, struct error *err)
+{
+    struct cuda_state *s = cuda_state_of(d);
+    s->graph_mode = on ? GRAPH_RENEWS : GRAPH_NONE;
+    s->graph_arguments = 0;
+    if (on) /* the last launch may still have to read the numbers */
+        CUDA_TRY(cudaStreamSynchronize(s->stream), err);
     return 0;
 }
 
@@ -463,7 +575,7 @@ static struct kernel_ops make_fp8_ops()
 static constexpr struct device_ops
 make_device(int (*open)(struct device *, const struct device_config *, struct error *),
             void (*info)(struct device *, struct device_info *),
-            double (*peak)(struct device *, double))
+            double (*peak)(struct device *, double), const char *no_graphs)
 {
     struct device_ops o = {};
     o.name = "cuda";
@@ -484,20 +596,31 @@ make_device(int (*open)(struct device *, const struct device_config *, struct er
     o.event_free = cuda_event_free;
     o.measure_peak = peak;
     o.plans = cuda_plans;
+    o.no_graphs = no_graphs;
+    if (no_graphs)
+        return o;
+    o.graph_begin = cuda_graph_begin;
+    o.graph_end = cuda_graph_end;
+    o.graph_launch = cuda_graph_launch;
+    o.graph_renew = cuda_graph_renew;
+    o.graph_free = cuda_graph_free;
     return o;
 }
+
+static const char FP8_NO_GRAPHS[] = "with products in 8 bits the host decides what is computed";
 
 static const struct {
     const char *dtype;
     struct device_ops device;
     struct kernel_ops kernels;
 } backends[] = {
-    {"bfloat16", make_device(cuda_open, info_bf16, measure_peak_bf16),
+    {"bfloat16", make_device(cuda_open, info_bf16, measure_peak_bf16, nullptr),
      make_ops<__nv_bfloat16>("cuda bfloat16", true)},
-    {"float32", make_device(cuda_open, info_f32, measure_peak_f32),
+    {"float32", make_device(cuda_open, info_f32, measure_peak_f32, nullptr),
      make_ops<float>("cuda float32", false)},
-    {"fp8", make_device(open_fp8, info_fp8, measure_peak_bf16), make_fp8_ops()},
-    {"fp8-wgrad", make_device(open_fp8, info_fp8_wgrad, measure_peak_bf16), make_fp8_ops()},
+    {"fp8", make_device(open_fp8, info_fp8, measure_peak_bf16, FP8_NO_GRAPHS), make_fp8_ops()},
+    {"fp8-wgrad", make_device(open_fp8, info_fp8_wgrad, measure_peak_bf16, FP8_NO_GRAPHS),
+     make_fp8_ops()},
 };
 
 extern "C" {

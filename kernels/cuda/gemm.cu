@@ -255,6 +255,8 @@ static int choose(struct cuda_state *s, gemm_plan *p, const void *a, const void 
                   struct error *err)
 {
     char key[PLAN_KEY_MAX];
+    if (cuda_must_not_capture(s, "choosing an algorithm", err))
+        return -err->code;
     if (take_stored(s, p))
         return 0;
     if (choose_algorithm(s, p, a, b, err))

@@ -28,6 +28,8 @@ __global__ void weight_cast_kernel(__nv_bfloat16 *w, const float *master, int64_
 int cuda_weight_cast(struct device *d, void *w, const float *master, int64_t n, struct error *err)
 {
     struct cuda_state *s = cuda_state_of(d);
+    if (s->graph_mode == GRAPH_RENEWS)
+        return 0;
     weight_cast_kernel<<<blocks_for(n, THREADS * 8), THREADS, 0, s->stream>>>((__nv_bfloat16 *)w,
                                                                               master, n);
     CUDA_LAUNCHED("weight_cast", err);
@@ -115,8 +117,9 @@ __device__ inline void adamw_element(float &p, float &m, float &v, float g, cons
 }
 
 __global__ void adamw_kernel(float *weight, float *m, float *v, const float *grad, int64_t n,
-                             adamw_factors f)
+                             const adamw_factors *factors)
 {
+    const adamw_factors f = *factors;
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * 4;
     if (i + 4 <= n) {
         pack<float> p, a, b, g;
@@ -137,8 +140,9 @@ __global__ void adamw_kernel(float *weight, float *m, float *v, const float *gra
 }
 
 __global__ void adamw_unaligned_kernel(float *weight, float *m, float *v, const float *grad,
-                                       int64_t n, adamw_factors f)
+                                       int64_t n, const adamw_factors *factors)
 {
+    const adamw_factors f = *factors;
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i < n)
         adamw_element(weight[i], m[i], v[i], grad[i], f);
@@ -163,22 +167,34 @@ int cuda_adamw(struct device *d, float *weight, float *m, float *v, const float 
     f.grad_scale = (float)args->grad_scale;
     if (n <= 0)
         return 0;
+    const void *at;
+    if (cuda_arguments(s, &at, &f, sizeof f, err))
+        return -err->code;
+    if (s->graph_mode == GRAPH_RENEWS)
+        return 0;
+    const adamw_factors *factors = (const adamw_factors *)at;
     if (aligned16(weight, m, v, grad))
         adamw_kernel<<<blocks_for(n, THREADS * 4), THREADS, 0, s->stream>>>(weight, m, v, grad, n,
-                                                                            f);
+                                                                            factors);
     else
         adamw_unaligned_kernel<<<blocks_for(n, THREADS), THREADS, 0, s->stream>>>(weight, m, v,
-                                                                                  grad, n, f);
+                                                                                  grad, n, factors);
     CUDA_LAUNCHED("adamw", err);
 }
 
 /* ---- Muon ----------------------------------------------------------------------------------
  * All matrices of a shape that fit the scratch go through Newton-Schulz as one batch. A tall matrix
  * is not transposed: its Gram matrix is xᵀ·x and multiplies from the right. */
+struct muon_factors {
+    float mu, grad_scale;
+    float lr; /* with the shape's factor */
+};
+
 template <typename T>
-__global__ void momentum_kernel(T *u, float *buf, const float *grad, int64_t n, float mu,
-                                float grad_scale)
+__global__ void momentum_kernel(T *u, float *buf, const float *grad, int64_t n,
+                                const muon_factors *factors)
 {
+    const float mu = factors->mu, grad_scale = factors->grad_scale;
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= n)
         return;
@@ -196,8 +212,10 @@ template <typename T> __global__ void divide_kernel(T *x, const double *sum_squa
         x[i] = from_float<T>(to_float(x[i]) / norm);
 }
 
-template <typename T> __global__ void apply_kernel(float *weight, const T *x, float lr, int64_t n)
+template <typename T>
+__global__ void apply_kernel(float *weight, const T *x, const muon_factors *factors, int64_t n)
 {
+    const float lr = factors->lr;
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i < n)
         weight[i] -= lr * to_float(x[i]);
@@ -271,6 +289,15 @@ static int muon_batch(struct cuda_state *s, const struct muon_item *items, int64
                            base + n * matrix,
                            base + 2 * n * matrix,
                            base + 2 * n * matrix + n * square};
+    const double aspect = (double)rows / (double)cols;
+    const muon_factors f = {(float)args->momentum, (float)args->grad_scale,
+                            (float)(args->lr * sqrt(aspect > 1 ? aspect : 1))};
+    const void *at;
+    if (cuda_arguments(s, &at, &f, sizeof f, err))
+        return -err->code;
+    if (s->graph_mode == GRAPH_RENEWS)
+        return 0;
+    const muon_factors *factors = (const muon_factors *)at;
     void *scratch;
     if (cuda_scratch(s, &scratch, (size_t)(PARTS + n) * sizeof(double), err))
         return -err->code;
@@ -278,9 +305,8 @@ static int muon_batch(struct cuda_state *s, const struct muon_item *items, int64
     const unsigned grid = blocks_for(matrix, THREADS);
     for (int64_t i = 0; i < n; i++) {
         T *x = ns.x + i * matrix;
-        momentum_kernel<T><<<grid, THREADS, 0, s->stream>>>(x, items[i].momentum, items[i].grad,
-                                                            matrix, (float)args->momentum,
-                                                            (float)args->grad_scale);
+        momentum_kernel<T>
+            <<<grid, THREADS, 0, s->stream>>>(x, items[i].momentum, items[i].grad, matrix, factors);
         queue_sum_squares(s, sums + i, parts, x, matrix);
         divide_kernel<T><<<grid, THREADS, 0, s->stream>>>(x, sums + i, matrix);
     }
@@ -288,11 +314,9 @@ static int muon_batch(struct cuda_state *s, const struct muon_item *items, int64
     for (int step = 0; step < 5; step++)
         if (ns.step(err))
             return -err->code;
-    const double aspect = (double)rows / (double)cols;
-    const float lr = (float)(args->lr * sqrt(aspect > 1 ? aspect : 1));
     for (int64_t i = 0; i < n; i++)
         apply_kernel<T>
-            <<<grid, THREADS, 0, s->stream>>>(items[i].weight, ns.x + i * matrix, lr, matrix);
+            <<<grid, THREADS, 0, s->stream>>>(items[i].weight, ns.x + i * matrix, factors, matrix);
     CUDA_LAUNCHED("muon", err);
 }
 

@@ -515,6 +515,125 @@ static void test_muon(const struct shape *s)
     gpu->ops->free(gpu, wg, ng);
 }
 
+/* ---- graphs: bit for bit what the same ops give without ------------------------------------- */
+struct update {
+    struct both weight, momentum, m, v, grad, x, y;
+    void *ws;
+    const struct shape *s;
+};
+
+/* Starts from the same numbers whenever it is called after the same random_state. */
+static struct update make_update(const struct shape *s)
+{
+    const int64_t C = s->d.C, n = C * C, rows = s->d.B * s->d.T;
+    struct update u = {.s = s};
+    u.weight = F32(n, 1), u.momentum = F32(n, 0.1), u.m = F32(n, 0.1), u.v = F32(n, 0);
+    u.grad = F32(n, 1), u.x = ACT(rows * C, 1), u.y = ACT(rows * C, 0);
+    MUST(gpu->ops->alloc(gpu, &u.ws, gpu->kernels->workspace_bytes(gpu, &s->d), "ws", &err));
+    return u;
+}
+
+static void drop_update(struct update *u)
+{
+    drop(&u->weight), drop(&u->momentum), drop(&u->m), drop(&u->v);
+    drop(&u->grad), drop(&u->x), drop(&u->y);
+    gpu->ops->free(gpu, u->ws, gpu->kernels->workspace_bytes(gpu, &u->s->d));
+}
+
+static int queue_update(struct update *u, double lr, int64_t step, struct error *e)
+{
+    const int64_t C = u->s->d.C;
+    const struct muon_item item = {u->weight.g, u->momentum.g, u->grad.g};
+    const struct muon_args muon = {lr, 0.9 + 0.01 * (double)step, 0.5, bf16};
+    const struct adamw_args adamw = {lr, 0.8, 0.95, 1e-10, 0.1, 0.7, step};
+    if (gpu->kernels->muon(gpu, &item, 1, &muon, u->ws, C, C, e))
+        return -e->code;
+    return gpu->kernels->adamw(gpu, u->weight.g, u->m.g, u->v.g, u->grad.g, C * C, &adamw, e);
+}
+
+static int queue_products(struct update *u, struct error *e)
+{
+    const int64_t C = u->s->d.C, rows = u->s->d.B * u->s->d.T;
+    void *square = u->x.g; /* its first C x C numbers as a weight */
+    if (gpu->kernels->linear_fwd(gpu, u->y.g, u->x.g, square, false, rows, C, C, e))
+        return -e->code;
+    return gpu->kernels->linear_bwd_weight(gpu, u->grad.g, u->y.g, u->x.g, rows, C, C, e);
+}
+
+static struct device_graph *capture(struct update *u, bool products)
+{
+    struct device_graph *graph = NULL;
+    MUST(gpu->ops->graph_begin(gpu, &err));
+    const int rc = products ? queue_products(u, &err) : queue_update(u, 9, 9, &err);
+    MUST(gpu->ops->graph_end(gpu, &graph, &err) || rc);
+    return graph;
+}
+
+static void same_bits(const char *what, const struct shape *s, const struct both *a,
+                      const struct both *b)
+{
+    float *x = download(a), *y = download(b);
+    bool alive = false;
+    for (int64_t i = 0; i < a->n; i++)
+        alive |= x[i] != 0;
+    judge(alive && !memcmp(x, y, (size_t)a->n * sizeof *x), "graph, %s, %s: the same bits", what,
+          s->name);
+    free(x), free(y);
+}
+
+/* Steps 3 and 4 op by op, then the same with step 4 (and its products) as graphs. */
+static void test_graphs(const struct shape *s)
+{
+    if (gpu->ops->no_graphs || s->d.C > s->d.B * s->d.T)
+        return;
+    const uint64_t start = random_state;
+    struct update plain = make_update(s);
+    random_state = start;
+    struct update replayed = make_update(s);
+    for (int64_t step = 3; step < 5; step++) {
+        MUST(queue_products(&plain, &err));
+        MUST(queue_update(&plain, 0.1 / (double)step, step, &err));
+    }
+    MUST(queue_products(&replayed, &err));
+    MUST(queue_update(&replayed, 0.1 / 3, 3, &err));
+    struct device_graph *products = capture(&replayed, true), *update = capture(&replayed, false);
+    MUST(gpu->ops->graph_launch(gpu, products, &err));
+    MUST(gpu->ops->graph_renew(gpu, true, &err));
+    MUST(queue_update(&replayed, 0.1 / 4, 4, &err));
+    MUST(gpu->ops->graph_renew(gpu, false, &err));
+    MUST(gpu->ops->graph_launch(gpu, update, &err));
+    same_bits("product", s, &plain.y, &replayed.y);
+    same_bits("weight gradient", s, &plain.grad, &replayed.grad);
+    same_bits("weight", s, &plain.weight, &replayed.weight);
+    same_bits("momentum", s, &plain.momentum, &replayed.momentum);
+    same_bits("v", s, &plain.v, &replayed.v);
+    gpu->ops->graph_free(gpu, products);
+    gpu->ops->graph_free(gpu, update);
+    drop_update(&plain), drop_update(&replayed);
+}
+
+/* What cannot be in a graph is refused, and afterwards the device works as before. */
+static void test_broken_graph(const struct shape *s)
+{
+    if (gpu->ops->no_graphs)
+        return;
+    struct device_graph *graph = NULL;
+    struct error refusal = ERROR_INIT, of_end = ERROR_INIT;
+    struct both x = F32(1000, 1);
+    double before, within, after;
+    MUST(gpu->kernels->sum_squares(gpu, &before, x.g, x.n, &err));
+    MUST(gpu->ops->graph_begin(gpu, &err));
+    gpu->kernels->sum_squares(gpu, &within, x.g, x.n, &refusal);
+    gpu->ops->graph_end(gpu, &graph, &of_end);
+    judge(refusal.code && !graph, "graph, %s: an op that waits is refused (%s)", s->name,
+          refusal.code ? refusal.message : "it was not");
+    MUST(gpu->kernels->sum_squares(gpu, &after, x.g, x.n, &err));
+    judge(before == after, "graph, %s: the device works after it", s->name);
+    error_release(&refusal);
+    error_release(&of_end);
+    drop(&x);
+}
+
 static void run_all(const char *dtype)
 {
     struct device_config c = {.type = "cpu"}, g = {.type = "cuda", .dtype = dtype};
@@ -539,6 +658,8 @@ static void run_all(const char *dtype)
         test_head(s);
         test_optimizer(s);
         test_muon(s);
+        test_graphs(s);
+        test_broken_graph(s);
         fflush(stdout);
     }
     device_close(gpu);
