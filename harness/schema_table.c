@@ -5,6 +5,8 @@
 #define INT_MAX_EXACT 9007199254740992.0 /* 2^53 */
 
 static const char *const commands[] = {"base-train", "base-loss", "tok-train", "tok-eval", NULL};
+static const char *const gemm_plans[] = {"auto", "stored", "time", "first", NULL};
+static const char *const cuda_graphs[] = {"auto", "on", "off", NULL};
 static const char *const dtypes[] = {"float32", "bfloat16", "fp8", "fp8-wgrad", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
 static const char *const sources[] = {"text", "packed", "synthetic", NULL};
@@ -75,6 +77,8 @@ const struct schema_key schema_keys[] = {
     OPTION("workload.train.save_every", INT, -1, INT_MAX_EXACT, "--save-every", "Steps between checkpoints; -1: only at the end; 0: none."),
     OPTION("workload.train.seed", INT, 0, INT_MAX_EXACT, "--seed", "Of weights and data; 42."),
     OPTION_WORD("workload.train.dtype", dtypes, "--dtype", "Number format."),
+    OPTION_WORD("workload.train.gemm_plans", gemm_plans, "--gemm-plans", "On GPUs, how algorithms of products are chosen; auto: the first trial times and stores, the others take what is stored below the base directory, which every arm gets. stored: after a run of your own with auto, no trial pays for the timing."),
+    OPTION_WORD("workload.train.cuda_graphs", cuda_graphs, "--cuda-graphs", "On GPUs, forward, backward and update as graphs; give on or off, since auto decides in each trial by what it measures."),
     OPTION_WORD("workload.train.device_type", devices, "--device-type", "Where it runs; without it on the CPU."),
     OPTION("workload.train.model_tag", STRING, 0, 0, "--model-tag", "Name of the checkpoint's folder."),
     OPTION("workload.train.run", STRING, 0, 0, "--run", "Name of the run."),

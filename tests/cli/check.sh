@@ -134,6 +134,10 @@ quick=$OLDPWD/configs/quickstart.yaml
 check "-D of a variable" ncbench check --portable "$quick" -D steps=7 -D tokenizer=/tok --dump
 match "it is used" '"--num-iterations=7"' "$OUT"
 match "so is the other" '"--tokenizer=/tok"' "$OUT"
+check "what decides about a GPU's sums" ncbench check --portable "$quick" -D workload.train.gemm_plans=stored \
+    -D workload.train.cuda_graphs=on --dump
+match "stored plans" '"--gemm-plans=stored"' "$OUT"
+match "graphs" '"--cuda-graphs=on"' "$OUT"
 check "-D of a dotted key" ncbench check --portable "$quick" -D sampling.seed=7 -D 'runtimes[1].image=other' -D 'matrix.ranks=[4]' --dump
 match "seed" '"seed": 7,' "$OUT"
 match "image" '"image": "other"' "$OUT"
