@@ -299,6 +299,91 @@ static json_t *mount_types(const json_t *mounts)
     return out;
 }
 
+/* {"power limit (W) of GPU-…": 700, …} of the GPUs that the ranks use. */
+static json_t *gpu_limits(const json_t *record, const json_t *devices)
+{
+    static const struct {
+        const char *field, *name;
+    } limits[] = {{"power_limit_w", "power limit (W)"}, {"sm_max_mhz", "highest SM clock (MHz)"}};
+    json_t *out = json_object(), *gpu;
+    size_t i;
+    json_array_foreach(devices, i, gpu)
+    {
+        const char *uuid = json_read_str(gpu, "uuid");
+        for (size_t k = 0; uuid && record_uses_gpu(record, gpu) && k < 2; k++) {
+            auto_free char *key = mem_printf("%s of %s", limits[k].name, uuid);
+            json_t *limit = json_object_get(gpu, limits[k].field);
+            if (json_is_number(limit))
+                json_object_set(out, key, limit);
+        }
+    }
+    return out;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(json_string_value(*(json_t *const *)a), json_string_value(*(json_t *const *)b));
+}
+
+/* ["TREE LL", "RING SIMPLE"] as "RING SIMPLE, TREE LL": the order of the log's lines says nothing.
+ */
+static json_t *joined(const json_t *ways)
+{
+    size_t n = json_array_size(ways);
+    auto_free json_t **sorted = mem_alloc((n + 1) * sizeof *sorted);
+    struct str out = STR_INIT;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = json_array_get(ways, i);
+    qsort(sorted, n, sizeof *sorted, by_text);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || !json_equal(sorted[i - 1], sorted[i]))
+            str_appendf(&out, "%s%s", i ? ", " : "", json_string_value(sorted[i]));
+    json_t *text = json_string(out.data ? out.data : "");
+    str_release(&out);
+    return text;
+}
+
+/* {"AllReduce of 67108864 bytes": "RING SIMPLE"}. */
+static json_t *nccl_calls(const json_t *calls)
+{
+    auto_json *ways = json_object();
+    json_t *out = json_object(), *call;
+    size_t i;
+    json_array_foreach(calls, i, call)
+    {
+        const char *op = json_read_str(call, "op"), *algorithm = json_read_str(call, "algorithm");
+        const char *protocol = json_read_str(call, "protocol");
+        json_int_t bytes = json_integer_value(json_object_get(call, "bytes"));
+        if (!op || !algorithm || !protocol)
+            continue;
+        auto_free char *key = mem_printf("%s of %lld bytes", op, (long long)bytes);
+        auto_free char *way = mem_printf("%s %s", algorithm, protocol);
+        if (!json_object_get(ways, key))
+            json_object_set_new(ways, key, json_array());
+        json_array_append_new(json_object_get(ways, key), json_string(way));
+    }
+    const char *key;
+    json_t *list;
+    json_object_foreach(ways, key, list)
+    {
+        json_object_set_new(out, key, joined(list));
+    }
+    return out;
+}
+
+/* What the rule makes of a list: an object whose keys are items; NULL: it is no such rule. */
+static json_t *as_items(const struct comparability_item *item, const json_t *root,
+                        const json_t *value)
+{
+    switch (item->rule) {
+    case RULE_LIBRARIES: return libraries(value);
+    case RULE_MOUNTS: return mount_types(value);
+    case RULE_GPU_LIMITS: return gpu_limits(root, value);
+    case RULE_NCCL_CALLS: return nccl_calls(value);
+    default: return NULL;
+    }
+}
+
 /* Inode numbers say nothing by themselves: shared or not is what counts. */
 static void diff_namespaces(const struct diff *d, const struct comparability_item *item,
                             const json_t *a, const json_t *b)
@@ -344,15 +429,15 @@ static void diff_item(const struct diff *d, const struct comparability_item *ite
         x = memory_limit(x, a);
         y = memory_limit(y, b);
     }
-    if (item->rule == RULE_VARIABLES || item->rule == RULE_NAMED || item->rule == RULE_DEVICES) {
+    auto_json *left_items = as_items(item, a, x.value);
+    auto_json *right_items = as_items(item, b, y.value);
+    if (left_items) {
+        diff_keys(d, item, left_items, right_items);
+    } else if (item->rule == RULE_VARIABLES || item->rule == RULE_NAMED ||
+               item->rule == RULE_DEVICES) {
         diff_keys(d, item, x.value, y.value);
     } else if (item->rule == RULE_NAMESPACES) {
         diff_namespaces(d, item, x.value, y.value);
-    } else if (item->rule == RULE_LIBRARIES || item->rule == RULE_MOUNTS) {
-        bool libs = item->rule == RULE_LIBRARIES;
-        auto_json *left = libs ? libraries(x.value) : mount_types(x.value);
-        auto_json *right = libs ? libraries(y.value) : mount_types(y.value);
-        diff_keys(d, item, left, right);
     } else if (item->rule == RULE_ARGV) {
         auto_json *left = arguments(x.value);
         auto_json *right = arguments(y.value);

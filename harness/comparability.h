@@ -32,6 +32,9 @@ enum item_rule {
     RULE_NAMESPACES, /* an object of inode numbers: the same as the baseline's, or its own */
     RULE_NAMED,      /* an object: each key is an item of its own */
     RULE_DEVICES,    /* the same; a device that is absent on one side is a difference */
+    RULE_GPU_LIMITS, /* a list of GPUs: the limits of each that a rank uses are items of their own
+                      */
+    RULE_NCCL_CALLS, /* a list of calls: how NCCL did each kind (operation and size) is an item */
 };
 
 enum item_source {

@@ -77,6 +77,8 @@ const struct comparability_item comparability_items[] = {
     {"gpu.driver", ALLOC(EQUAL), "CUDA driver and runtime",
      "the image brings another CUDA runtime, or a compatibility library"},
     {"gpu.gemm", ALLOC(EQUAL), "GPU libraries", "the image brings its own"},
+    {"gpu_telemetry.devices", RECORD_ALLOC(GPU_LIMITS), "",
+     "`nvidia-smi -q -d POWER,CLOCK` before and during a trial tells who changes it"},
     {"topology.fingerprint", RECORD_ALLOC(EQUAL), "hardware topology",
      "`ncbench topo diff --session SESSION A B` tells where the trees differ"},
     {"topology.other_fingerprints", RECORD_ALLOC(NAMED), "hardware topology of",
@@ -96,6 +98,8 @@ const struct comparability_item comparability_items[] = {
     {"comm.nccl.transports", RECORD_ALLOC(NAMED), "transport of NCCL",
      "peers need the same IPC and PID namespaces, and their devices: one container a node"},
     {"comm.nccl.channels", RECORD_ALLOC(NAMED), "channels of NCCL", NULL},
+    {"comm.nccl.calls", RECORD_ALLOC(NCCL_CALLS), "algorithm of NCCL for",
+     "NCCL chooses by the topology that it sees; a tuner plug-in or NCCL_ALGO may stand behind it"},
     {"comm.nccl.topology_sha256", RECORD_ALLOC(EQUAL), "topology as NCCL sees it",
      "parts of /sys are missing inside"},
 

@@ -109,24 +109,6 @@ static void judge_clock(const json_t *record, json_t *out, json_t *reasons)
                                 fabs(step)));
 }
 
-/* Did a rank tell that this GPU is its own? By the bus id: an instance of a GPU (MIG) has a UUID of
- * its own. Where none tells, every GPU of the node may be. */
-static bool is_used(const json_t *record, const json_t *gpu)
-{
-    const json_t *env = json_object_get(record, "env"), *rank;
-    const char *uuid = json_read_str(gpu, "uuid"), *pci = json_read_str(gpu, "pci");
-    bool told = false;
-    size_t i;
-    json_array_foreach(env, i, rank)
-    {
-        const char *own = json_read_str(rank, "gpu.uuid"), *at = json_read_str(rank, "gpu.pci");
-        told = told || own;
-        if ((own && uuid && !strcmp(own, uuid)) || (at && pci && !strcmp(at, pci)))
-            return true;
-    }
-    return !told;
-}
-
 /* Heat and power brakes; a power cap is met by every busy GPU. */
 static void judge_gpu_clocks(const struct scenario *s, const json_t *gpu, json_t *reasons)
 {
@@ -149,7 +131,7 @@ static void judge_gpus(const struct scenario *s, const json_t *record, json_t *r
     json_array_foreach(devices, i, gpu)
     {
         const json_t *foreign = json_object_get(gpu, "foreign");
-        if (!is_used(record, gpu))
+        if (!record_uses_gpu(record, gpu))
             continue;
         judge_gpu_clocks(s, gpu, reasons);
         /* others may have instances of the same GPU */

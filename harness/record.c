@@ -156,3 +156,19 @@ int metric_direction(const char *metric)
                ? -1
                : 1;
 }
+
+bool record_uses_gpu(const json_t *record, const json_t *gpu)
+{
+    const json_t *env = json_object_get(record, "env"), *rank;
+    const char *uuid = json_read_str(gpu, "uuid"), *pci = json_read_str(gpu, "pci");
+    bool told = false;
+    size_t i;
+    json_array_foreach(env, i, rank)
+    {
+        const char *own = json_read_str(rank, "gpu.uuid"), *at = json_read_str(rank, "gpu.pci");
+        told = told || own;
+        if ((own && uuid && !strcmp(own, uuid)) || (at && pci && !strcmp(at, pci)))
+            return true;
+    }
+    return !told;
+}

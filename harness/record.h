@@ -72,4 +72,9 @@ void record_apply_warmup(json_t *record, int64_t w);
  * halves' medians agree, asked for at each step up to half of them; -1: not steady. */
 int64_t warmup_detect(const double *step_s, size_t n);
 
+/* gpu: of the record's gpu_telemetry.devices. Did a rank tell that this GPU is its own? By the bus
+ * id too: an instance of a GPU (MIG) has a UUID of its own. Where none tells, every GPU of the node
+ * may be. */
+bool record_uses_gpu(const json_t *record, const json_t *gpu);
+
 #endif

@@ -328,6 +328,95 @@ static void helpers_of_the_gpu_driver(void)
     release(&f);
 }
 
+/* A field of all records of an arm. */
+static void set_field(struct fixture *f, const char *arm, const char *field, const char *text)
+{
+    for (size_t i = 0; i < f->records.count; i++)
+        if (!strcmp(f->records.items[i].runtime, arm))
+            json_object_set_new(f->records.items[i].json, field, env(text));
+}
+
+/* What NVML tells of the limits: of the GPUs that the ranks use, and only of those. */
+static void limits_of_gpus(void)
+{
+    static const char common_env[] = "'rank':{", gpu_env[] = "'gpu':{'uuid':'GPU-a'},'rank':{";
+    static const char telemetry[] =
+        "{'devices':[{'uuid':'GPU-a','power_limit_w':%d,'sm_max_mhz':%d},"
+        "{'uuid':'GPU-b','power_limit_w':%d,'sm_max_mhz':1980},"
+        "{'uuid':'GPU-c','power_limit_w':null,'power_limit_w_why':'the device does not tell'}]}";
+    static const struct {
+        int power, clock, others;
+        const char *differs; /* NULL: comparable */
+        const char *reference, *arm;
+    } rows[] = {
+        {700, 1980, 700, NULL, NULL, NULL},
+        {700, 1980, 300, NULL, NULL, NULL}, /* no rank's GPU */
+        {500, 1980, 700, "power limit (W) of GPU-a", "700", "500"},
+        {700, 1200, 700, "highest SM clock (MHz) of GPU-a", "1980", "1200"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        char *base = mem_printf(telemetry, 700, 1980, 700);
+        char *arm = mem_printf(telemetry, rows[i].power, rows[i].clock, rows[i].others);
+        make(&f, env_with(bare, common_env, gpu_env));
+        for (size_t k = 0; k < f.records.count; k++)
+            json_object_set_new(f.records.items[k].json, "env",
+                                json_pack("[o]", env_with(bare, common_env, gpu_env)));
+        set_field(&f, "bare", "gpu_telemetry", base);
+        set_field(&f, "podman", "gpu_telemetry", arm);
+        analyse(&f);
+        CU_ASSERT_EQUAL(f.env->comparable, rows[i].differs == NULL);
+        if (rows[i].differs) {
+            const struct finding *found = find(&f, rows[i].differs);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(found);
+            CU_ASSERT_EQUAL(found->class, ITEM_ALLOCATION);
+            CU_ASSERT_STRING_EQUAL(found->reference, rows[i].reference);
+            CU_ASSERT_STRING_EQUAL(found->arm, rows[i].arm);
+        }
+        release(&f);
+        free(base);
+        free(arm);
+    }
+}
+
+/* How NCCL does a call is compared by operation and size; the order of the log says nothing, and
+ * a call that one log lacks decides nothing. */
+static void algorithms_of_nccl(void)
+{
+#define CALL(bytes, how)                                                                           \
+    "{'op':'AllReduce','bytes':" bytes ",'algorithm':'" how "','protocol':'LL','n':3}"
+    static const struct {
+        const char *calls;
+        const char *differs;
+    } rows[] = {
+        {CALL("8", "TREE") "," CALL("64", "RING") "," CALL("8", "RING"), NULL},
+        {CALL("64", "RING") "," CALL("8", "RING") "," CALL("8", "TREE"), NULL},
+        {CALL("64", "RING"), NULL},
+        {CALL("64", "NVLS") "," CALL("8", "RING") "," CALL("8", "TREE"),
+         "algorithm of NCCL for AllReduce of 64 bytes"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        char *base = mem_printf("{'nccl':{'calls':[%s]}}", rows[0].calls);
+        char *arm = mem_printf("{'nccl':{'calls':[%s]}}", rows[i].calls);
+        make(&f, env(bare));
+        set_field(&f, "bare", "comm", base);
+        set_field(&f, "podman", "comm", arm);
+        analyse(&f);
+        CU_ASSERT_EQUAL(f.env->comparable, rows[i].differs == NULL);
+        if (rows[i].differs) {
+            const struct finding *found = find(&f, rows[i].differs);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(found);
+            CU_ASSERT_STRING_EQUAL(found->reference, "RING LL");
+            CU_ASSERT_STRING_EQUAL(found->arm, "NVLS LL");
+        }
+        release(&f);
+        free(base);
+        free(arm);
+    }
+#undef CALL
+}
+
 /* Two arms of one kind are the same runtime: what it is must match, but for what every container
  * has of its own. */
 static void treatment_between_arms_of_one_kind(void)
@@ -490,6 +579,7 @@ UNIT_MAIN({"a silent block hides no difference", a_silent_block_hides_no_differe
           {"variables of gpu toolkits are treatment", variables_of_gpu_toolkits_are_treatment},
           {"differences that are none", differences_that_are_none},
           {"helpers of the gpu driver", helpers_of_the_gpu_driver},
+          {"limits of GPUs", limits_of_gpus}, {"algorithms of NCCL", algorithms_of_nccl},
           {"treatment between arms of one kind", treatment_between_arms_of_one_kind},
           {"identity is not excused", identity_is_not_excused},
           {"the place of the program is no difference", the_place_of_the_program_is_no_difference},
