@@ -85,8 +85,40 @@ static int same_shape(const struct session_data *a, const struct session_data *b
     return 0;
 }
 
+/* Which trial of which session a record tells of, wherever it was copied to; NULL: it does not say.
+ */
+static char *trial_identity(const struct record *r)
+{
+    const char *session = json_read_str(r->json, "session");
+    const char *started = json_read_str(r->json, "started_utc");
+    return session ? mem_printf("%s %s %lld %s", session, r->trial, (long long)r->attempt,
+                                started ? started : "")
+                   : NULL;
+}
+
+/* A block that counts twice makes intervals narrower than they are: a copy of a session, or a
+ * merged one beside a part of it, is no other session. seen: the trials of the sessions before. */
+static int other_trials(const struct session_data *s, json_t *seen, struct error *err)
+{
+    auto_json *own = json_object();
+    for (size_t i = 0; i < s->view.records.count; i++) {
+        auto_free char *key = trial_identity(&s->view.records.items[i]);
+        const char *where = key ? json_string_value(json_object_get(seen, key)) : NULL;
+        if (where)
+            return error_set(err, NCBENCH_EXIT_USAGE,
+                             "%s and %s hold the same trial, %s of session %s", where, s->id,
+                             s->view.records.items[i].trial,
+                             json_read_str(s->view.records.items[i].json, "session"));
+        if (key)
+            json_object_set_new(own, key, json_string(s->id));
+    }
+    json_object_update(seen, own);
+    return 0;
+}
+
 static int check(const struct merge *m, bool differ, struct error *err)
 {
+    auto_json *seen = json_object();
     const struct session_data *first = &m->sessions[0];
     for (size_t i = 0; i < m->count; i++) {
         const struct session_data *s = &m->sessions[i];
@@ -96,6 +128,8 @@ static int check(const struct merge *m, bool differ, struct error *err)
             if (here && there && !strcmp(here, there))
                 return error_set(err, NCBENCH_EXIT_USAGE, "session %s is named twice", s->id);
         }
+        if (other_trials(s, seen, err))
+            return -err->code;
         if (i > 0 && (same_shape(first, s, err) ||
                       (!differ && (same_question(first, s, err) || same_program(first, s, err)))))
             return -err->code;

@@ -14,7 +14,8 @@
 
 /* paths: two sessions or more. out: the folder to make, or NULL for merged/<time> beside the first
  * session. differ: other scenarios and other programs are allowed. *dir is what was made (caller
- * frees). Exit 2 for a session named twice, 3 for cells that do not agree, 7 for scenarios or
+ * frees). Exit 2 for a session named twice or two that hold the same trial (a copy, or a merged one
+ * and a part of it), also with differ; 3 for cells that do not agree, 7 for scenarios or
  * programs that differ, 8 for what cannot be read or written. */
 int session_merge(const struct strv *paths, const char *out, bool differ, char **dir,
                   struct error *err);

@@ -106,6 +106,11 @@ check_rc 8 "not over a session that is there" ncbench merge "${M[@]}" -o "$T/mer
 check_rc 2 "one session is no merge" ncbench merge "${M[0]}"
 check_rc 2 "the same twice" ncbench merge "${M[0]}" "${M[0]}/"
 match "is named" 'is named twice' "$ERR"
+cp -r "${M[1]}" "$T/copied"
+check_rc 2 "a copy of one of them" ncbench merge "${M[@]}" "$T/copied" --allow-different -o "$T/doubled"
+match "holds the same trials" "$(basename "${M[1]}") and copied hold the same trial, c00\.b[0-9]+\.[a-z]+ of session $(basename "${M[1]}")\$" "$ERR"
+check_rc 2 "a merged session and a part of it" ncbench merge "$T/merged" "${M[2]}" -o "$T/doubled"
+match "too" "merged and $(basename "${M[2]}") hold the same trial" "$ERR"
 mkdir "$T/empty"
 check_rc 8 "what is no session" ncbench merge "${M[0]}" "$T/empty"
 session 0 "another question" days -D 'compare.margin.step_time_s=2%'
