@@ -142,15 +142,26 @@ static const char *last_part(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* What the toolkits of GPU vendors set in every container chooses no algorithm; and which of its
- * own helpers NVIDIA's driver has opened by the time of the evidence (the compiler of PTX, say,
- * where its cache has no answer) depends on what ran before. Two versions of one are still a
- * difference. */
+/* What the toolkits of GPU vendors set in every container: which devices and driver parts are let
+ * in, and the versions that an image was made of, as labels (the libraries themselves are
+ * compared). The override of TF32 is no such thing: it chooses the arithmetic. */
+static bool is_label(const char *variable)
+{
+    if (str_starts_with(variable, "NVIDIA_"))
+        return strcmp(variable, "NVIDIA_TF32_OVERRIDE") != 0;
+    return (str_starts_with(variable, "CUDA_") || str_starts_with(variable, "CUBLAS_") ||
+            str_starts_with(variable, "NCCL_")) &&
+           str_ends_with(variable, "_VERSION");
+}
+
+/* Labels choose no algorithm; and which of its own helpers NVIDIA's driver has opened by the time
+ * of the evidence (the compiler of PTX, say, where its cache has no answer) depends on what ran
+ * before. Two versions of one are still a difference. */
 static bool changes_no_result(const struct comparability_item *item, const char *key,
                               const struct side *a, const struct side *b)
 {
     if (item->rule == RULE_VARIABLES)
-        return str_starts_with(key, "NVIDIA_");
+        return is_label(key);
     return item->rule == RULE_LIBRARIES && str_starts_with(key, "libnvidia-") &&
            (no_value(a) || no_value(b));
 }

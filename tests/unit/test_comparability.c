@@ -270,13 +270,31 @@ static void patterns_excuse_families(void)
 
 static void variables_of_gpu_toolkits_are_treatment(void)
 {
-    struct fixture f;
-    make(&f,
-         env_with(podman, "'OMP_NUM_THREADS'", "'NVIDIA_VISIBLE_DEVICES':'all','OMP_NUM_THREADS'"));
-    analyse(&f);
-    CU_ASSERT(f.env->comparable);
-    CU_ASSERT_EQUAL(find(&f, "NVIDIA_VISIBLE_DEVICES")->class, ITEM_TREATMENT);
-    release(&f);
+    static const struct {
+        const char *name;
+        bool label;
+    } rows[] = {
+        {"NVIDIA_VISIBLE_DEVICES", true},
+        {"CUDA_VERSION", true},
+        {"NCCL_VERSION", true},
+        {"CUBLAS_VERSION", true},
+        {"NVIDIA_TF32_OVERRIDE", false},
+        {"CUDA_LAUNCH_BLOCKING", false},
+        {"NCCL_ALGO", false},
+        {"OMP_VERSION", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        char *more = mem_printf("'%s':'1','OMP_NUM_THREADS'", rows[i].name);
+        make(&f, env_with(podman, "'OMP_NUM_THREADS'", more));
+        analyse(&f);
+        CU_ASSERT_EQUAL(f.env->comparable, rows[i].label);
+        const struct finding *found = find(&f, rows[i].name);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(found);
+        CU_ASSERT_EQUAL(found->class, rows[i].label ? ITEM_TREATMENT : ITEM_ALLOCATION);
+        release(&f);
+        free(more);
+    }
 }
 
 /* What stands for nothing: a limit that nothing can reach, the files of the trial itself. */
