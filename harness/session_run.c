@@ -256,11 +256,14 @@ static int run_plan(struct run *r, struct error *err)
     return 0;
 }
 
-/* Blocks of a cell that may still be repeated: what the cap leaves. */
+/* Blocks of a cell that may still be repeated: what the cap leaves. Of those that are analysed, and
+ * rounded down; but one of a few may be, unless the cap is 0. */
 static int64_t repeats_left(const struct run *r, size_t cell)
 {
     double share = r->s->scenario.disturbance.max_repeated;
-    int64_t left = (int64_t)ceil(share * (double)r->s->plan.blocks - 1e-9);
+    int64_t analysed = r->s->plan.blocks - r->s->scenario.sampling.discard_first_block;
+    int64_t left = (int64_t)floor(share * (double)analysed + 1e-9);
+    left = share > 0 && left < 1 ? 1 : left;
     for (size_t i = 0; i < r->s->plan.count;) {
         struct span b = block_at(&r->s->plan, i);
         left -= r->s->plan.trials[i].cell == cell && attempts(r->s, b) > 1;

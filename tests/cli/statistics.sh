@@ -128,6 +128,21 @@ session 0 "a session with an effect of its own" shifted
 check "sessions that differ among themselves" ncbench merge "${M[@]}" "$S" --allow-different -o "$T/differ"
 match "are told, and their means are the sample" 'of 4 sessions\); the sessions may differ among themselves \(p = [0-9.e-]+\)' "$ERR"
 
+# ---- the cap of what is repeated: of the analysed blocks, rounded down, but one at least
+fake often 0 0.003 'sampling: {looks: [6], stop: never}' 'limits: {disk_free: 64KiB, max_failures: 1000}'
+sed -i 's/effect: 0}/effect: 0, fail_every: 1, outcome: disturbed}/' "$T/often.yaml"
+# capped WHAT EXPECTED OPTION…: so many blocks are repeated in a session whose every block is disturbed
+capped() {
+    local what=$1 expected=$2
+    shift 2
+    ncbench run --progress none --out "$T/capped" "$T/often.yaml" "$@" >"$OUT" 2>"$ERR"
+    equal "$what" "$(jq -s '[.[] | select(.attempt > 1) | .block] | unique | length' "$(tail -n 1 "$OUT")/trials.jsonl")" "$expected"
+}
+capped "a quarter of six analysed blocks" 1
+capped "of 24" 6 -D sampling.looks=[24]
+capped "one of two" 1 -D sampling.looks=[2]
+capped "none where none is wanted" 0 -D disturbance.max_repeated=0%
+
 # ---- the handicap control: a known slowdown must be found
 fake slowed 0 0.003 'sampling: {looks: [6], handicap: 3%, control: true}'
 session 0 "a session with both controls" slowed
