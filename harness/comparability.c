@@ -149,9 +149,11 @@ static bool is_label(const char *variable)
 {
     if (str_starts_with(variable, "NVIDIA_"))
         return strcmp(variable, "NVIDIA_TF32_OVERRIDE") != 0;
-    return (str_starts_with(variable, "CUDA_") || str_starts_with(variable, "CUBLAS_") ||
-            str_starts_with(variable, "NCCL_")) &&
-           str_ends_with(variable, "_VERSION");
+    static const char *const toolkits[] = {"CUDA_", "CUBLAS_", "CUDNN_", "NCCL_"};
+    for (size_t i = 0; i < sizeof toolkits / sizeof *toolkits; i++)
+        if (str_starts_with(variable, toolkits[i]) && str_ends_with(variable, "_VERSION"))
+            return true;
+    return false;
 }
 
 /* Labels choose no algorithm; and which of its own helpers NVIDIA's driver has opened by the time

@@ -12,9 +12,10 @@ extern char **environ;
 
 /* A trailing '*' matches any end. */
 static const char *const allowed[] = {
-    "OMP_*",    "KMP_*",   "GOMP_*",  "OPENBLAS_*",     "BLIS_*",   "GOTO_*",    "MKL_*",
-    "MALLOC_*", "LD_*",    "NCCL_*",  "CUDA_*",         "NVIDIA_*", "FI_*",      "UCX_*",
-    "OMPI_*",   "MPICH_*", "HWLOC_*", "GLIBC_TUNABLES", "CUBLAS_*", "NANOCHAT_*"};
+    "OMP_*",    "KMP_*",    "GOMP_*", "OPENBLAS_*", "BLIS_*",    "GOTO_*",
+    "MKL_*",    "MALLOC_*", "LD_*",   "NCCL_*",     "CUDA_*",    "NVIDIA_*",
+    "FI_*",     "UCX_*",    "OMPI_*", "MPICH_*",    "HWLOC_*",   "GLIBC_TUNABLES",
+    "CUBLAS_*", "CUDNN_*",  "IBV_*",  "MLX5_*",     "NANOCHAT_*"};
 static const char *const secret[] = {"TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"};
 
 static bool is_allowed(const char *name, size_t n)

@@ -278,6 +278,8 @@ static void variables_of_gpu_toolkits_are_treatment(void)
         {"CUDA_VERSION", true},
         {"NCCL_VERSION", true},
         {"CUBLAS_VERSION", true},
+        {"CUDNN_VERSION", true},
+        {"CUDNN_LOGLEVEL_DBG", false},
         {"NVIDIA_TF32_OVERRIDE", false},
         {"CUDA_LAUNCH_BLOCKING", false},
         {"NCCL_ALGO", false},

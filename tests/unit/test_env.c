@@ -259,6 +259,8 @@ static void environment_is_filtered_and_secrets_are_hidden(void)
     setenv("CUDA_PROXY", "http://u:p@host", 1);
     setenv("HF_TOKEN", "abc", 1);
     setenv("OMPX", "1", 1);
+    setenv("CUDNN_LOGLEVEL_DBG", "3", 1);
+    setenv("MLX5_SINGLE_THREADED", "1", 1);
     const struct env_context context = {0};
     auto_json *group = json_object();
     env_variables(group, &context);
@@ -267,6 +269,8 @@ static void environment_is_filtered_and_secrets_are_hidden(void)
     CU_ASSERT_STR(json_read_str(group, "UCX_API_KEY"), "redacted");
     CU_ASSERT_STR(json_read_str(group, "CUDA_PROXY"), "redacted");
     CU_ASSERT_STR(json_read_str(group, "MALLOC_ARENA_MAX"), "2");
+    CU_ASSERT_STR(json_read_str(group, "CUDNN_LOGLEVEL_DBG"), "3");
+    CU_ASSERT_STR(json_read_str(group, "MLX5_SINGLE_THREADED"), "1");
     CU_ASSERT(!json_object_get(group, "nccl_x"));
     CU_ASSERT(!json_object_get(group, "HF_TOKEN"));
     CU_ASSERT(!json_object_get(group, "OMPX"));
