@@ -78,6 +78,7 @@ $(BUILD)/harness/plot_templates.o: $(wildcard plots/*.gp)
 
 include mk/cuda.mk
 include mk/mpi.mk
+include mk/nccl_profiler.mk
 include mk/test.mk
 include mk/lint.mk
 include mk/fuzz.mk
@@ -92,12 +93,13 @@ install: programs
 	install -m 755 $(BIN)/nanochat $(BIN)/ncbench $(DESTDIR)$(PREFIX)/bin/
 	$(call cuda_install,$(DESTDIR)$(PREFIX)/lib)
 	$(call mpi_install,$(DESTDIR)$(PREFIX)/lib)
+	$(call nccl_profiler_install,$(DESTDIR)$(PREFIX)/lib)
 	$(BIN)/nanochat man > $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1
 	$(BIN)/ncbench man > $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/nanochat $(DESTDIR)$(PREFIX)/bin/ncbench
-	rm -f $(DESTDIR)$(PREFIX)/lib/nanochat-cuda.so $(DESTDIR)$(PREFIX)/lib/nanochat-mpi.so
+	rm -f $(DESTDIR)$(PREFIX)/lib/nanochat-cuda.so $(DESTDIR)$(PREFIX)/lib/nanochat-mpi.so $(DESTDIR)$(PREFIX)/lib/nanochat-nccl-profiler.so
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/nanochat.1 $(DESTDIR)$(PREFIX)/share/man/man1/ncbench.1
 
 clean:
