@@ -131,6 +131,7 @@ static void check_one_step(int version)
     CU_ASSERT_STRING_EQUAL(f.kinds[1].name, "Send");
     CU_ASSERT_EQUAL(f.kinds[1].enqueue_ns, 10);
     CU_ASSERT_EQUAL(f.kinds[1].kernel_max_ns, 7);
+    CU_ASSERT_EQUAL(f.communicators, 1);
     CU_ASSERT_EQUAL(f.proxy_ops, 1);
     CU_ASSERT_EQUAL(f.proxy_steps, 1);
     CU_ASSERT_EQUAL(f.wait_ns[NCCL_PROFILE_SEND_GPU], 10);

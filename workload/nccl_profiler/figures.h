@@ -32,6 +32,7 @@ enum nccl_profile_wait {
 
 struct nccl_profile {
     struct nccl_profile_kind kinds[NCCL_PROFILE_KINDS];
+    uint64_t communicators; /* that have called for it */
     uint64_t proxy_ops, proxy_steps;
     uint64_t wait_ns[NCCL_PROFILE_WAITS]; /* of the proxy's steps, by what they waited for */
     uint64_t overwritten; /* events that were still open when their place was needed */

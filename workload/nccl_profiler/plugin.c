@@ -113,11 +113,22 @@ static uint64_t monotonic(void)
 }
 static uint64_t (*now)(void) = monotonic;
 
+/* The next free place, so that a long event is not pushed out by many short ones; where LOOKS are
+ * taken, the oldest of them. */
+#define LOOKS 64
+static uint64_t next_number(const struct pool *p)
+{
+    for (uint64_t n = p->taken + 1; n <= p->taken + LOOKS; n++)
+        if (!p->places[n % PLACES].open)
+            return n;
+    return p->taken + 1;
+}
+
 /* The number of an event of its pool, from 1, and the pool in the lowest bit. */
 static struct place *take(int which, uint64_t *handle)
 {
     struct pool *p = &pools[which];
-    uint64_t number = ++p->taken;
+    uint64_t number = p->taken = next_number(p);
     struct place *at = &p->places[number % PLACES];
     sums.overwritten += at->open;
     *handle = number << 1 | (uint64_t)which;
@@ -225,7 +236,7 @@ static void settle(struct place *call)
 static void kernel_ended(struct place *part, uint64_t end)
 {
     struct place *call = part->parent ? find(part->parent) : NULL;
-    part->open = false;
+    part->stopped = true; /* its place is kept until NCCL's stop, which follows */
     if (!call || (call->type != COLL && call->type != P2P))
         return;
     if (!part->begin || end < part->begin)
@@ -260,7 +271,7 @@ static int wait_of(int state)
 
 static void change(struct place *at, int state, const uint64_t *args)
 {
-    if (at->type == KERNEL && state == KERNEL_STOP)
+    if (at->type == KERNEL && state == KERNEL_STOP && !at->stopped)
         kernel_ended(at, args ? *args : 0);
     if (at->type != PROXY_STEP || wait_of(state) < 0)
         return;
@@ -292,19 +303,11 @@ static void end(struct place *at)
     at->open = false;
 }
 
-/* The stop of a kernel's event follows its last state, which has closed it: not stale. */
-static bool is_ended_kernel(uint64_t handle)
-{
-    const struct place *at = &pools[PARTS].places[(handle >> 1) % PLACES];
-    return (handle & 1) == PARTS && at->generation == handle >> 1 && at->type == KERNEL &&
-           !at->open;
-}
-
 static int stop(void *handle)
 {
     uint64_t h = (uint64_t)(uintptr_t)handle;
     pthread_mutex_lock(&lock);
-    struct place *at = h && !is_ended_kernel(h) ? find(h) : NULL;
+    struct place *at = h ? find(h) : NULL;
     if (at)
         end(at);
     pthread_mutex_unlock(&lock);
@@ -315,6 +318,9 @@ static int stop(void *handle)
 
 static int init(void **context, int *mask)
 {
+    pthread_mutex_lock(&lock);
+    sums.communicators++;
+    pthread_mutex_unlock(&lock);
     *context = &sums;
     *mask = ASKED;
     return 0;
