@@ -39,7 +39,10 @@
 #define EVENT_EVAL "eval"             /* step, val_bpb, tokens … */
 #define EVENT_CHECKPOINT "checkpoint" /* step, bytes, write_s, path */
 #define EVENT_PEER_LOST "peer_lost"   /* rank, step, op */
-#define EVENT_DONE "done"             /* last line: exit_code, t_s; absent: did not finish */
+/* communicators, calls [name, calls, enqueue_us, complete, kernel_us …], proxy_… of --nccl-profile
+ */
+#define EVENT_NCCL_PROFILE "nccl_profile"
+#define EVENT_DONE "done" /* last line: exit_code, t_s; absent: did not finish */
 
 /* Fields of `config`, one event a rank: run, verb, device, dtype, threads, comm_backend, world,
  * seed, model {sequence_len, vocab_size, n_layer, n_head, n_kv_head, n_embd}, parameters,

@@ -13,7 +13,7 @@
 struct comm_perf_options {
     char *device_type, *op, *comm;
     int64_t min_bytes, max_bytes, factor, iterations, warmup, threads;
-    bool check, json;
+    bool check, json, nccl_profile;
     double comm_timeout_s, least_busbw, most_busbw; /* GB/s; 0: no bound */
 };
 
@@ -38,6 +38,8 @@ const struct option_spec comm_perf_option_specs[] = {
            "threads of a rank; 0: OMP_NUM_THREADS, else a rank's share of the usable CPUs"),
     OPTION("comm", 0, OPT_CHOICE, comm, "auto", 0, 0, "auto|shm|tcp|mpi",
            "how ranks talk on the CPU: shared memory of one node, TCP, or MPI"),
+    OPTION("nccl-profile", 0, OPT_BOOL, nccl_profile, "false", 0, 0, NULL,
+           "NCCL (2.27.3 or newer) is profiled; it slows the run: not for comparisons"),
     OPTION("comm-timeout", 0, OPT_DURATION, comm_timeout_s, "60s", 0, 0, "DUR",
            "how long a rank waits for another one in a collective"),
     OPTION("least-busbw", 0, OPT_FLOAT, least_busbw, "0", 0, 1e9, "GB/S",
@@ -241,6 +243,7 @@ static int comm_perf_verb(struct run *run, const struct comm_perf_options *o, st
     const struct run_config config = {.device_type = o->device_type,
                                       .threads = (int)o->threads,
                                       .comm = o->comm,
+                                      .nccl_profile = o->nccl_profile,
                                       .comm_timeout_s = o->comm_timeout_s};
     struct comm_perf *p = NULL;
     if (check_options(o, err) || run_connect(run, &config, err))

@@ -1,4 +1,5 @@
 #include "workload/run.h"
+#include "workload/nccl_profile.h"
 
 #include "common/cleanup.h"
 #include "common/fs.h"
@@ -123,6 +124,8 @@ static int open_comm(struct run *run, const struct run_config *config, struct er
     run->comm_config.timeout_s = config->comm_timeout_s;
     run->comm_config.device = run->device;
     run->comm_config.backend = config->comm;
+    if (config->nccl_profile && nccl_profile_begin(&run->nccl_profiler, err))
+        return -err->code;
     if (events_phase_begin(run->events, PHASE_COMM_INIT, err) ||
         comm_open(&run->comm, &run->comm_config, err) ||
         events_phase_end(run->events, PHASE_COMM_INIT, err))
@@ -181,6 +184,9 @@ int run_end(struct run *run, struct error *err)
     counters_close(run->counters);
     comm_close(run->comm);
     save_plans(run);
+    if (run->events)
+        nccl_profile_end(run->nccl_profiler, run->events, &ignored);
+    error_release(&ignored);
     device_close(run->device);
     if (run->events)
         events_phase_end(run->events, PHASE_TEARDOWN, &ignored);

@@ -19,9 +19,10 @@ struct run {
     struct events *events;
     struct device *device; /* NULL before run_connect */
     struct comm *comm;
-    struct counters *counters; /* of $NANOCHAT_COUNTERS; NULL: none */
-    int threads;               /* of this rank */
-    bool quiet;                /* run_print says nothing (ranks other than 0) */
+    struct counters *counters;                 /* of $NANOCHAT_COUNTERS; NULL: none */
+    const struct nccl_profiler *nccl_profiler; /* of nccl_profile; NULL: none */
+    int threads;                               /* of this rank */
+    bool quiet;                                /* run_print says nothing (ranks other than 0) */
     bool tearing_down;
 };
 
@@ -34,6 +35,7 @@ struct run_config {
     int threads;          /* of this rank; 0: OMP_NUM_THREADS, else this rank's share of the CPUs */
     double comm_timeout_s; /* 0: default */
     const char *comm;      /* back end of comm; NULL: auto */
+    bool nccl_profile;     /* NCCL is profiled, which slows it: an event at the end */
 };
 
 /* argc, argv: as a verb gets them. */

@@ -36,6 +36,7 @@ struct train_options {
     bool reset_optimizer;
     char *checkpoint_dir;
     char *comm;
+    bool nccl_profile;
     double comm_timeout_s, peak_time_s;
     int64_t log_every;
     int64_t debug_nan_at_step;

@@ -227,6 +227,7 @@ static int connect_ranks(struct train *t, struct error *err)
                                       .plans = plan_mode_of(o->gemm_plans),
                                       .threads = (int)o->threads,
                                       .comm = o->comm,
+                                      .nccl_profile = o->nccl_profile,
                                       .comm_timeout_s = o->comm_timeout_s};
     return run_connect(t->run, &config, err);
 }

@@ -109,6 +109,8 @@ const struct option_spec train_option_specs[] = {
            "how ranks talk on the CPU: shared memory of one node, TCP, or MPI where mpirun has "
            "started "
            "them; auto: TCP only when the ranks are on several nodes"),
+    OPTION("nccl-profile", 0, OPT_BOOL, nccl_profile, "false", 0, 0, NULL,
+           "NCCL (2.27.3 or newer) is profiled; it slows the run: not for comparisons"),
     OPTION("comm-timeout", 0, OPT_DURATION, comm_timeout_s, "60s", 0, 0, "DUR",
            "how long a rank waits for another one in a collective; longer than rank 0 needs to "
            "write a checkpoint"),

@@ -69,6 +69,12 @@ check "in a trial" env NCBENCH_TRIAL_DIR="$T/trial" nanochat launch --nproc-per-
 equal "the timed calls are comm events" "$(grep -c '"event":"comm".*"reduce_scatter","bytes":8192' "$T/trial/events.rank00001.jsonl")" 5
 match "and it says done" '"event":"done"' "$T/trial/events.rank00001.jsonl"
 
+mkdir -p "$T/profiled"
+NCBENCH_TRIAL_DIR=$T/profiled perf 1 --nccl-profile -e 1KiB >/dev/null
+match "without NCCL the profile says so" '"event":"nccl_profile".*"calls":null' "$T/profiled/events.rank00000.jsonl"
+match "the mode is in the recorded environment" '"NCCL_PROFILER_PLUGIN":"/' "$T/profiled/events.rank00000.jsonl"
+NANOCHAT_NCCL_PROFILER=/nonexistent check_rc 4 "a profiler that is not there" perf 1 --nccl-profile
+
 check_rc 2 "sizes are whole floats" perf 1 -b 6B
 check_rc 2 "an empty range" perf 1 -b 2KiB -e 1KiB
 check_rc 2 "a size needs its unit" perf 1 -b 8
