@@ -9,4 +9,4 @@ $(NCCL_PROFILER_LIB): workload/nccl_profiler/plugin.c workload/nccl_profiler/fig
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(NCCL_PROFILER_CFLAGS) -shared -o $@ $< -lpthread
 
-nccl_profiler_install = install -d $(1) && install -m 755 $(NCCL_PROFILER_LIB) $(1)/
+nccl_profiler_install = if [ -e $(NCCL_PROFILER_LIB) ]; then install -d $(1) && install -m 755 $(NCCL_PROFILER_LIB) $(1)/; fi

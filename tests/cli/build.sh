@@ -20,7 +20,7 @@ build() { # PATH is the first argument, the rest goes to make
 build "$T/bin" -n programs
 equal "make without nvcc has a plan" $? 0
 match "it says so in one line" "CUDA.*nvcc not found" "$OUT"
-no_match "nothing CUDA is built" '^  LD .*nanochat-cuda\.so|-shared' "$OUT"
+no_match "nothing CUDA is built" '^  LD .*nanochat-cuda\.so|-shared -o [^ ]*nanochat-cuda' "$OUT"
 
 build "$T/bin" CUDA=1 -n programs
 equal "CUDA=1 without nvcc is an error of make" $? 2
