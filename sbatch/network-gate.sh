@@ -18,7 +18,13 @@ if [ "$SLURM_JOB_NUM_NODES" -lt 2 ]; then
     echo "network gate: one node, nothing to cross"
     exit 0
 fi
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none \
+# What the job was submitted with decides nothing here: every choice is in the line below.
+job=$SLURM_JOB_ID cpus=${SLURM_CPUS_ON_NODE:-1}
+for variable in $(compgen -v SLURM_; compgen -v SRUN_); do
+    [ "$variable" = SLURM_CONF ] || unset "$variable"
+done
+srun --jobid="$job" --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task="$cpus" --cpu-bind=none --mem=0 --overlap \
+    --mpi=none --export=ALL \
     "$NANOCHAT" launch --rendezvous=slurm --nproc-per-node="$RANKS_PER_NODE" -- \
     comm-perf --op=all_reduce --min-bytes=64MiB --max-bytes=64MiB --least-busbw="$least" --most-busbw="$most" "$@"
 echo "network gate: passed"

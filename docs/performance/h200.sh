@@ -27,7 +27,7 @@ throughput() {
     for depth in ${DEPTHS:-20 12}; do
         train "d$depth-bf16-1.log" --device-type=cuda --data-source=synthetic --depth="$depth" --num-iterations=9
         if [ -n "${REF:-}" ]; then
-            timeout 280 python3 "$BENCH_TORCH" "$REF" oct "$depth" 32 8 9 2>/dev/null | tail -n 1 | tee "$OUT/d$depth-pytorch.json"
+            timeout 280 python3 "$BENCH_TORCH" "$REF" oct "$depth" 32 8 9 2>"$OUT/d$depth-pytorch.err" | tail -n 1 | tee "$OUT/d$depth-pytorch.json"
         fi
         train "d$depth-bf16-2.log" --device-type=cuda --data-source=synthetic --depth="$depth" --num-iterations=9
     done

@@ -107,6 +107,9 @@ static void words(void)
         {"slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION "
          "***\n",
          OUTCOME_CANCELLED, true, -1, 0},
+        {"slurmstepd: error: *** STEP 9.1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB "
+         "REQUEUE ***\n",
+         OUTCOME_CANCELLED, true, -1, 0},
         {"srun: error: Unable to create step for job 2: More processors requested than permitted\n",
          OUTCOME_UNAVAILABLE, false, -1, 0},
         {"nanochat: error: rank 1 ended with exit code 5\n", OUTCOME_COUNT, false, -1, 0},
