@@ -21,6 +21,9 @@ struct child_error {
     int errnum;
 };
 
+#define INTERRUPT_POLL_S 0.1
+#define INTERRUPT_GRACE_S 5
+
 static void child_fail(int pipe_fd, enum spawn_step step)
 {
     struct child_error e = {(int)step, errno};
@@ -158,6 +161,25 @@ static bool drain(int fd, struct str *out)
     return n > 0;
 }
 
+static const sigset_t *interrupts;
+
+void spawn_interrupted_by(const sigset_t *signals)
+{
+    interrupts = signals;
+}
+
+static bool interrupted(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    sigset_t pending;
+    if (!interrupts || sigpending(&pending))
+        return false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (sigismember(interrupts, ends[i]) == 1 && sigismember(&pending, ends[i]) == 1)
+            return true;
+    return false;
+}
+
 /* Wait for the child itself, not only for its streams, until the deadline. */
 static bool reap_until(pid_t pid, double deadline, int *status)
 {
@@ -193,8 +215,10 @@ int spawn_capture(char *const *argv, char *const *env, double timeout_s, struct 
     struct pollfd fds[2] = {{.fd = o[0], .events = POLLIN}, {.fd = e[0], .events = POLLIN}};
     while (!failed && (fds[0].fd >= 0 || fds[1].fd >= 0)) {
         double left = deadline - clock_mono_s();
-        if (left <= 0)
+        if (left <= 0 || interrupted())
             break;
+        if (interrupts && left > INTERRUPT_POLL_S)
+            left = INTERRUPT_POLL_S;
         if (poll(fds, 2, (int)(left * 1000) + 1) < 0 && errno != EINTR)
             break;
         if (fds[0].revents && !drain(o[0], out))
@@ -206,11 +230,21 @@ int spawn_capture(char *const *argv, char *const *env, double timeout_s, struct 
     close(e[0]);
     if (failed)
         return failed;
-    if (reap_until(s.pid, deadline, status))
+    bool stop = interrupted();
+    if (!stop && reap_until(s.pid, deadline, status))
         return 0;
+    if (stop) {
+        kill(-s.pid, SIGTERM);
+        if (reap_until(s.pid, clock_mono_s() + INTERRUPT_GRACE_S, status)) {
+            kill(-s.pid, SIGKILL); /* what it left in its group */
+            return error_set(err, code, "%s was interrupted", argv[0]);
+        }
+    }
     kill(-s.pid, SIGKILL);
     while (waitpid(s.pid, status, 0) < 0 && errno == EINTR)
         continue;
+    if (stop)
+        return error_set(err, code, "%s was interrupted", argv[0]);
     return error_set(err, code, "%s did not end within %.0f s", argv[0], timeout_s);
 }
 

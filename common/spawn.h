@@ -15,6 +15,7 @@
 #include "common/str.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -59,6 +60,10 @@ int spawn_start(struct spawn *s, int code, struct error *err);
  * Not being able to start it, and the deadline, are errors; a non-zero exit is not. */
 int spawn_capture(char *const *argv, char *const *env, double timeout_s, struct str *out,
                   struct str *errout, int *status, int code, struct error *err);
+
+/* From now on a pending signal of these (INT, TERM, HUP; the caller blocks them) ends spawn_capture
+ * with an error: the child's group gets TERM, later KILL. The signal stays pending. NULL: none. */
+void spawn_interrupted_by(const sigset_t *signals);
 
 /* Is a program of that name on PATH (or, with a slash, executable)? Caller frees; NULL if not. */
 char *spawn_find_program(const char *name);

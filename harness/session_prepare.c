@@ -7,6 +7,7 @@
 #include "common/spawn.h"
 #include "common/topo.h"
 #include "harness/session.h"
+#include "harness/signals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +172,7 @@ static int dump_topology(struct session *s, struct error *err)
                : 0;
 }
 
-int session_prepare(struct session *s, struct error *err)
+static int prepare_all(struct session *s, struct error *err)
 {
     size_t places = s->scenario.n_cells * s->scenario.n_runtimes;
     s->descriptions = mem_zalloc(places + 1, sizeof *s->descriptions);
@@ -182,6 +183,26 @@ int session_prepare(struct session *s, struct error *err)
             return -err->code;
     }
     return dump_topology(s, err);
+}
+
+/* A signal ends the preparation, and what it made so far goes before ncbench does. */
+int session_prepare(struct session *s, struct error *err)
+{
+    struct interrupt i;
+    interrupt_open(&i);
+    spawn_interrupted_by(&i.waited);
+    int failed = prepare_all(s, err);
+    spawn_interrupted_by(NULL);
+    interrupt_poll(&i);
+    if (i.signal) {
+        session_cleanup(s);
+        if (!failed)
+            error_set(err, 128 + i.signal, "interrupted while the runtimes were prepared");
+        err->code = 128 + i.signal;
+        failed = -err->code;
+    }
+    interrupt_close(&i);
+    return failed;
 }
 
 void session_cleanup(struct session *s)

@@ -240,7 +240,26 @@ static void capturing_has_a_deadline(void)
     CU_ASSERT_TRUE(clock_mono_s() - t0 < 60); /* what they would have taken */
 }
 
-UNIT_MAIN({"errors keep the cause", errors_keep_the_cause}, {"strings grow", strings_grow},
+static void capturing_is_interrupted(void)
+{
+    char *argv[] = {"sh", "-c", "exec sleep 60", NULL};
+    auto_error struct error err = ERROR_INIT;
+    sigset_t set, before;
+    int status = 0, sig = 0;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    spawn_interrupted_by(&set);
+    raise(SIGTERM);
+    CU_ASSERT_EQUAL(spawn_capture(argv, NULL, 60, NULL, NULL, &status, 4, &err), -4);
+    CU_ASSERT(err.message && strstr(err.message, "was interrupted"));
+    spawn_interrupted_by(NULL);
+    CU_ASSERT_EQUAL(sigwait(&set, &sig), 0); /* it was left to the caller */
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+UNIT_MAIN({"errors keep the cause", errors_keep_the_cause},
+          {"capturing is interrupted", capturing_is_interrupted}, {"strings grow", strings_grow},
           {"environment vectors", environment_vectors}, {"nearest words", nearest_words},
           {"UTF-8", utf8}, {"UTF-8 is cut between characters", utf8_is_cut_between_characters},
           {"files are replaced whole", files_are_replaced_whole},
