@@ -335,4 +335,28 @@ rm "$shim/script/create.sleep"
 S=$(echo "$T"/results/rt-enroot/*)
 check "the session goes on" ncbench run --resume "$S" --progress=none
 equal "and no container is left" "$(ls "$shim/data")" ""
+
+# One that is told to end while it unpacks: it ends soon, and nothing of it stays.
+echo 30 >"$shim/script/create.unpack"
+unpacked() { [ -n "$(ls "$shim/data")" ]; }
+before=$(pgrep -f "$shim/enroot") # of the session that was killed
+for pair in INT:130 TERM:143; do
+    rm -rf "$T/results/rt-enroot"
+    begin=$SECONDS
+    env --default-signal=INT ncbench run --blocks 1 --progress=none "$T/two.yaml" >"$OUT" 2>"$ERR" &
+    pid=$!
+    wait_until "${pair%:*}: it unpacks" 10 unpacked
+    kill -s "${pair%:*}" $pid
+    wait $pid
+    equal "${pair%:*} while it unpacks ends the session" "$?" "${pair#*:}"
+    match "… in words" 'interrupted' "$ERR"
+    equal "… without waiting for it" "$((SECONDS - begin < 25))" 1
+    equal "… no container is left" "$(ls "$shim/data")" ""
+    equal "… nor a client of it" "$(pgrep -f "$shim/enroot")" "$before"
+    S=$(echo "$T"/results/rt-enroot/*)
+    rm "$shim/script/create.unpack"
+    check "… and the session goes on" ncbench run --resume "$S" --progress=none
+    echo 30 >"$shim/script/create.unpack"
+done
+rm "$shim/script/create.unpack"
 finish
