@@ -80,10 +80,30 @@ static const struct comm_ops *choose(const struct comm_config *config, struct er
     return err->code ? NULL : &comm_shm_ops;
 }
 
+/* Can the ranks find each other, and no others? MPI's know each other already. */
+static int check_meeting(const struct comm_config *config, const struct comm_ops *ops,
+                         struct error *err)
+{
+    if (config->world == 1 || ops == &comm_mpi_ops || !(config->nameless || config->no_address))
+        return 0;
+    if (config->no_address) {
+        error_set(err, NANOCHAT_EXIT_USAGE,
+                  "ranks on several nodes, but nothing says on which rank 0 is");
+        return error_hint(err, "set " ENV_MASTER_ADDR
+                               " to its node for all ranks, as in mpirun -x " ENV_MASTER_ADDR
+                               "=HOST; or --comm=mpi");
+    }
+    error_set(err, NANOCHAT_EXIT_USAGE,
+              "the launcher gives this run no name, so that another one on this node could be "
+              "taken for it");
+    return error_hint(err,
+                      "set " ENV_MASTER_PORT " to a port of its own for all ranks; or --comm=mpi");
+}
+
 int comm_open(struct comm **out, const struct comm_config *config, struct error *err)
 {
     const struct comm_ops *ops = choose(config, err);
-    if (!ops)
+    if (!ops || check_meeting(config, ops, err))
         return -err->code;
     struct comm *c = mem_zalloc(1, sizeof *c);
     c->config = *config;

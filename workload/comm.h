@@ -49,11 +49,15 @@ struct comm_config {
     const char *master_addr; /* NULL: 127.0.0.1 */
     int master_port;         /* names the run on this node together with master_addr; tcp: where
                                 rank 0 listens */
-    const char *backend;     /* "auto" (NULL), "shm", "tcp", "mpi" */
-    double timeout_s;        /* deadline of every call; 0: 60 */
-    int64_t max_elements;    /* longest buffer that is usual; 0: unknown. Only bounds the staging
-                                area: longer buffers go through it in pieces */
-    struct device *device;   /* whose memory `float *` buffers are in; NULL: the host's */
+    char job[96];    /* what the launcher calls the run, where nothing else names it: two runs
+                        on one node must not meet. Empty: master_port does */
+    bool nameless;   /* the launcher does not say: without MASTER_PORT only mpi can be told apart */
+    bool no_address; /* nor where rank 0's node is, and there are several nodes */
+    const char *backend;   /* "auto" (NULL), "shm", "tcp", "mpi" */
+    double timeout_s;      /* deadline of every call; 0: 60 */
+    int64_t max_elements;  /* longest buffer that is usual; 0: unknown. Only bounds the staging
+                              area: longer buffers go through it in pieces */
+    struct device *device; /* whose memory `float *` buffers are in; NULL: the host's */
 };
 
 struct comm_ops {
@@ -80,8 +84,9 @@ struct comm_ops {
 };
 
 /* RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT into config; else
- * what mpirun has set, or SLURM_*; without them one rank. Contradictory values are
- * NANOCHAT_EXIT_USAGE. */
+ * what mpirun has set, or SLURM_*; without them one rank. Without MASTER_PORT the port follows from
+ * the launcher's own name of the run, so that two runs of a user do not meet. Contradictory values
+ * are NANOCHAT_EXIT_USAGE. */
 int comm_config_from_env(struct comm_config *config, struct error *err);
 /* Open: `self` for a world of 1 (except for "mpi"), `nccl` for a device with collectives of its
  * own, else as config->backend says; auto is `shm` for one node and `tcp` for several. The first

@@ -6,6 +6,8 @@
 #include "common/protocol.h"
 
 #include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +66,10 @@ static int from_slurm(struct comm_config *c, struct error *err)
         return -err->code;
     if (!has_rank || !has_world) /* an allocation without a step: one rank */
         return c->rank = c->local_rank = 0, c->world = c->local_world = 1, 0;
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    c->nameless = !job || !step;
+    if (!c->nameless)
+        snprintf(c->job, sizeof c->job, "slurm %s.%s", job, step);
     if (!has_local)
         c->local_rank = c->rank;
     const char *per_node = getenv("SLURM_STEP_TASKS_PER_NODE");
@@ -81,11 +87,26 @@ static int from_slurm(struct comm_config *c, struct error *err)
  * the batch script, that called mpirun. */
 static const struct mpi_variables {
     const char *rank, *world, *local_rank, *local_world;
+    const char *job[4]; /* its name of the run, the first that is set */
 } mpi_launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid", NULL}},
+    {"PMI_RANK",
+     "PMI_SIZE",
+     "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS",
+     {"PMI_JOBID", "PMI_KVSNAME", "PMIX_NAMESPACE", NULL}},
 };
+
+static void name_job(struct comm_config *c, const char *const names[])
+{
+    for (; *names && !*c->job; names++)
+        snprintf(c->job, sizeof c->job, "%s", getenv(*names) ? getenv(*names) : "");
+    c->nameless = !*c->job;
+}
 
 /* Without the local two it is none of these launchers: srun --mpi=pmi2 sets PMI_RANK and PMI_SIZE,
  * and says the rest in its own variables. */
@@ -99,6 +120,8 @@ static int from_mpi(struct comm_config *c, const struct mpi_variables *v, bool *
         read_int(v->local_world, 1, MAX_RANKS, &c->local_world, &has_local_world, err))
         return -err->code;
     *found = has_rank && has_world && has_local && has_local_world;
+    if (*found)
+        name_job(c, v->job);
     return 0;
 }
 
@@ -155,6 +178,15 @@ static int from_launcher(struct comm_config *c, struct error *err)
     return from_slurm(c, err);
 }
 
+/* A port that most other runs do not have; who does have it is told by the name itself. */
+static int port_of_job(const char *job)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (; *job; job++)
+        hash = (hash ^ (unsigned char)*job) * 16777619u;
+    return 20000 + (int)(hash % 10000);
+}
+
 int comm_config_from_env(struct comm_config *config, struct error *err)
 {
     *config = (struct comm_config){.world = 1, .local_world = 1, .master_port = 29500};
@@ -163,6 +195,12 @@ int comm_config_from_env(struct comm_config *config, struct error *err)
         read_int(ENV_MASTER_PORT, 1, 65535, &config->master_port, &has_port, err))
         return -err->code;
     const char *addr = getenv(ENV_MASTER_ADDR);
+    const bool by_launcher = *config->job || config->nameless;
     config->master_addr = addr && *addr ? addr : "127.0.0.1";
+    config->no_address = by_launcher && !(addr && *addr) && config->local_world != config->world;
+    if (has_port)
+        config->nameless = false;
+    else if (*config->job)
+        config->master_port = port_of_job(config->job);
     return check_consistent(config, err);
 }

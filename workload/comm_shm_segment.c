@@ -32,8 +32,8 @@ char *comm_shm_path(const struct comm_config *config)
 {
     const char *trial = getenv(ENV_TRIAL_ID);
     auto_free char *key =
-        mem_printf("%s|%d|%s", config->master_addr ? config->master_addr : "127.0.0.1",
-                   config->master_port, trial ? trial : "");
+        mem_printf("%s|%d|%s%s%s", config->master_addr ? config->master_addr : "127.0.0.1",
+                   config->master_port, trial ? trial : "", *config->job ? "|" : "", config->job);
     char digest[SHA256_HEX];
     sha256_hex(key, strlen(key), digest);
     return mem_printf(SHM_DIR "/nanochat-%u-%.16s", (unsigned)geteuid(), digest);

@@ -55,12 +55,13 @@ struct mesh {
 /* ---- sockets ---------------------------------------------------------------------------------
  */
 /* FNV-1a of what names the run beside its port. */
-static uint64_t run_hash(void)
+static uint64_t run_hash(const struct comm_config *config)
 {
-    const char *text = getenv(ENV_TRIAL_ID);
+    const char *const names[] = {getenv(ENV_TRIAL_ID), config->job};
     uint64_t h = 14695981039346656037u;
-    for (; text && *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (const char *text = names[i]; text && *text; text++)
+            h = (h ^ (unsigned char)*text) * 1099511628211u;
     return h;
 }
 
@@ -249,7 +250,7 @@ static void admit(struct door *d, struct stranger *s)
     const struct hello *h = &s->hello;
     const struct comm_config *config = &d->m->c->config;
     char why[128];
-    if (memcmp(h->magic, MAGIC, sizeof h->magic) != 0 || h->run != run_hash() ||
+    if (memcmp(h->magic, MAGIC, sizeof h->magic) != 0 || h->run != run_hash(config) ||
         strncmp(h->id, d->id, sizeof h->id) != 0 || h->port < 1 || h->port > 65535) {
         refuse(d, s, NULL);
         return;
@@ -397,7 +398,7 @@ static int read_answer(struct mesh *m, int fd, struct error *err)
 static struct hello own_hello(const struct mesh *m, const char *id)
 {
     struct hello h = {.magic = MAGIC,
-                      .run = run_hash(),
+                      .run = run_hash(&m->c->config),
                       .world = m->c->config.world,
                       .rank = m->c->config.rank,
                       .port = m->port};

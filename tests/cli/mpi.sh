@@ -97,6 +97,29 @@ for n in 2 3; do
     match "the library is named" '"library": *"(Open MPI|MPICH|Intel)' "$OUT"
 done
 
+# ---- two runs of one user at once -----------------------------------------------------------------
+# Late ranks of either find the segment or the port of the other first.
+for comm in shm tcp; do
+    for seed in 1 2; do
+        check "$comm: a run with seed $seed alone" training "$T/$comm-alone$seed" "$(mpi 2)" --num-iterations=5 --comm=$comm --seed=$seed
+    done
+    late() { # SEED RANK: a run whose rank comes a second late
+        mkdir -p "$T/$comm-both$1"
+        NCBENCH_TRIAL_DIR=$T/$comm-both$1 timeout 120 mpirun --oversubscribe -n 2 \
+            sh -c '[ "$OMPI_COMM_WORLD_RANK" != "$0" ] || sleep 1; exec "$@"' "$2" nanochat "${tiny[@]}" --num-iterations=5 \
+            --comm=$comm --seed="$1" >"$T/$comm-both$1.log" 2>&1
+    }
+    late 1 1 &
+    late 2 0
+    equal "$comm: two runs at once: the second ends well" "$?" 0
+    wait $!
+    equal "$comm: and so does the first" "$?" 0
+    for seed in 1 2; do
+        equal "$comm: seed $seed: the losses that it has alone" "$(losses "$T/$comm-both$seed" 0)" "$(losses "$T/$comm-alone$seed" 0)"
+    done
+    equal "$comm: which differ" "$([ "$(losses "$T/$comm-alone1" 0)" != "$(losses "$T/$comm-alone2" 0)" ] && echo yes)" yes
+done
+
 # ---- who is not what MPI thinks --------------------------------------------------------------------
 check_rc 2 "ranks that mpirun has not started" nanochat launch --nproc-per-node=2 -- "${tiny[@]}" --num-iterations=1 --comm=mpi
 match "are told what MPI sees" 'to MPI this is rank 0 of 1, to its environment rank [01] of 2' "$ERR"

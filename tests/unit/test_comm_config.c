@@ -34,7 +34,13 @@ static const char *const rank_variables[] = {"RANK",
                                              "PMI_RANK",
                                              "PMI_SIZE",
                                              "MPI_LOCALRANKID",
-                                             "MPI_LOCALNRANKS"};
+                                             "MPI_LOCALNRANKS",
+                                             "PMIX_NAMESPACE",
+                                             "OMPI_MCA_ess_base_jobid",
+                                             "OMPI_MCA_orte_ess_jobid",
+                                             "PMI_JOBID",
+                                             "PMI_KVSNAME",
+                                             "SLURM_JOB_ID"};
 
 #define OPEN_MPI_5_OF_8                                                                            \
     "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 "                  \
@@ -102,6 +108,54 @@ static void environment_of_each_launcher(void)
     }
 }
 
+/* Two runs of one user on one node must not find each other. */
+static void runs_are_told_apart(void)
+{
+    static const char *const named[] = {
+        OPEN_MPI_5_OF_8 " PMIX_NAMESPACE=%d",
+        OPEN_MPI_5_OF_8 " OMPI_MCA_ess_base_jobid=%d",
+        "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 PMI_JOBID=%d",
+        "SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=%d",
+    };
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        struct comm_config runs[3];
+        for (int run = 0; run < 3; run++) { /* the last is the first once more */
+            auto_free char *env = mem_printf("%s", named[i]);
+            snprintf(strstr(env, "%d"), 3, "%d", run % 2 + 1);
+            CU_ASSERT_EQUAL(config_from(env, &runs[run], NULL), 0);
+            CU_ASSERT(!runs[run].nameless);
+        }
+        CU_ASSERT_NOT_EQUAL(runs[0].master_port, runs[1].master_port);
+        CU_ASSERT(strcmp(runs[0].job, runs[1].job) != 0);
+        CU_ASSERT_EQUAL(runs[0].master_port, runs[2].master_port);
+        CU_ASSERT_STRING_EQUAL(runs[0].job, runs[2].job);
+    }
+}
+
+static void who_cannot_meet_is_refused(void)
+{
+    static const struct {
+        const char *env, *message;
+    } cases[] = {
+        {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+         "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+         "gives this run no name"},
+        {OPEN_MPI_5_OF_8 " PMIX_NAMESPACE=1", "nothing says on which rank 0 is"},
+        {OPEN_MPI_5_OF_8 " MASTER_PORT=1234", "nothing says on which rank 0 is"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct comm_config config;
+        struct comm *c = NULL;
+        struct error err = ERROR_INIT;
+        CU_ASSERT_EQUAL(config_from(cases[i].env, &config, NULL), 0);
+        comm_open(&c, &config, &err);
+        CU_ASSERT_EQUAL(err.code, NANOCHAT_EXIT_USAGE);
+        CU_ASSERT(err.message && strstr(err.message, cases[i].message));
+        CU_ASSERT(c == NULL);
+        error_release(&err);
+    }
+}
+
 static void contradictions_are_usage_errors(void)
 {
     static const char *const cases[] = {
@@ -155,5 +209,7 @@ static void several_nodes_need_tcp(void)
 }
 
 UNIT_MAIN({"the environment of each launcher", environment_of_each_launcher},
+          {"runs are told apart", runs_are_told_apart},
+          {"who cannot meet is refused", who_cannot_meet_is_refused},
           {"contradictions are usage errors", contradictions_are_usage_errors},
           {"several nodes need tcp", several_nodes_need_tcp})
