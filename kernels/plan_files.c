@@ -1,14 +1,21 @@
 #include "kernels/plan_files.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/protocol.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#define LOCK_TRIES 200 /* a merge takes milliseconds */
+#define LOCK_PAUSE_S 0.05
 #define MAGIC "nanochat plans 1"
 #define SUM "sha256 "
 
@@ -202,6 +209,25 @@ static void merge(struct plan_store *file, const struct plan_store *own)
     }
 }
 
+/* Ranks of one node, and nodes that share the folder, merge one after the other: the kernel's lock
+ * of a file that stays. */
+static int take_lock(const char *path, struct error *err)
+{
+    auto_free char *lock = mem_printf("%s.lock", path);
+    const int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+        if (!flock(fd, LOCK_EX | LOCK_NB))
+            return fd;
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            break;
+        clock_sleep_s(LOCK_PAUSE_S);
+    }
+    error_errno(err, NANOCHAT_EXIT_WRITE, errno, "cannot lock %s", lock);
+    if (fd >= 0)
+        close(fd);
+    return -err->code;
+}
+
 int plan_files_save(const struct plan_store *s, const char *folder, struct error *err)
 {
     const char *why;
@@ -212,9 +238,14 @@ int plan_files_save(const struct plan_store *s, const char *folder, struct error
     struct plan_store file;
     plan_store_open(&file, s->identity, PLANS_AUTO);
     auto_free char *path = path_of(s, folder);
+    auto_str text = STR_INIT;
+    auto_close int lock = take_lock(path, err);
+    if (lock < 0) {
+        plan_store_close(&file);
+        return -err->code;
+    }
     read_file(&file, path, &why);
     merge(&file, s);
-    auto_str text = STR_INIT;
     plan_text_write(&file, &text);
     plan_store_close(&file);
     return fs_write_atomic(path, text.data, text.len, NANOCHAT_EXIT_WRITE, err);

@@ -83,13 +83,13 @@ static void load_plans(const struct run *run)
                  folder, plans->identity, why);
 }
 
-/* One rank a node: where nodes share the folder, they write the same. A run is not worth less for
- * plans that cannot be kept. */
+/* Every rank adds what it has timed: owners of different matrices meet different shapes. A run is
+ * not worth less for plans that cannot be kept. */
 static void save_plans(const struct run *run)
 {
     const struct plan_store *plans = plans_of(run);
     struct error why = ERROR_INIT;
-    if (!plans || run->comm_config.local_rank != 0)
+    if (!plans)
         return;
     auto_free char *folder = plans_folder();
     if (plan_files_save(plans, folder, &why))
@@ -124,6 +124,8 @@ static int open_comm(struct run *run, const struct run_config *config, struct er
     run->comm_config.timeout_s = config->comm_timeout_s;
     run->comm_config.device = run->device;
     run->comm_config.backend = config->comm;
+    if (config->nccl_profile && run->comm_config.rank == 0 && !run->device->collectives)
+        log_warn("--nccl-profile: this device has no NCCL, there will be nothing to tell");
     if (config->nccl_profile && nccl_profile_begin(&run->nccl_profiler, err))
         return -err->code;
     if (events_phase_begin(run->events, PHASE_COMM_INIT, err) ||

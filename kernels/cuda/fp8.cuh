@@ -35,10 +35,10 @@ enum fp8_kind { FP8_E4M3, FP8_E5M2 };
 
 /* In device memory, one a tensor. */
 struct alignas(16) fp8_scale { /* cublasLt wants its scales on 16 bytes */
-    float dequantise; /* x = dequantise * stored: what the product takes */
-    float used;       /* stored = used * x */
-    unsigned amax;    /* bits of the largest |x| since the last roll */
-    float max;        /* largest number of the format; 0: the scale is fixed */
+    float dequantise;          /* x = dequantise * stored: what the product takes */
+    float used;                /* stored = used * x */
+    unsigned amax;             /* bits of the largest |x| since the last roll */
+    float max;                 /* largest number of the format; 0: the scale is fixed */
 };
 
 /* Where a kernel leaves the 8-bit copy of what it writes; element i goes to out[i]. */

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char identity[] = "NVIDIA H200/sm90";
 
@@ -222,8 +224,38 @@ static void files(void)
     struct strv names = STRV_INIT;
     struct error err = ERROR_INIT;
     CU_ASSERT_EQUAL(fs_list_dir(folder, &names, NANOCHAT_EXIT_DATA, &err), 0);
-    CU_ASSERT_EQUAL(names.count, 1); /* nothing aside is left */
+    CU_ASSERT_EQUAL(names.count, 2); /* the plans and their lock: nothing aside is left */
     strv_release(&names);
+}
+
+/* Ranks that own different matrices time different shapes, and end at the same moment. */
+static void ranks_at_once(void)
+{
+    enum { N = 8 };
+    auto_free char *folder = unit_tmpdir();
+    pid_t ranks[N];
+    for (int r = 0; r < N; r++) {
+        ranks[r] = fork();
+        if (ranks[r])
+            continue;
+        char key[16];
+        for (int i = 0; i < 5; i++) {
+            snprintf(key, sizeof key, "r%d.%d", r, i);
+            take_and_save(folder, key, key);
+        }
+        _exit(0);
+    }
+    for (int r = 0; r < N; r++) {
+        int status = 1;
+        CU_ASSERT_EQUAL(waitpid(ranks[r], &status, 0), ranks[r]);
+        CU_ASSERT_EQUAL(status, 0);
+    }
+    for (int r = 0; r < N; r++)
+        for (int i = 0; i < 5; i++) {
+            char key[16];
+            snprintf(key, sizeof key, "r%d.%d", r, i);
+            expect(folder, key, key);
+        }
 }
 
 /* Two runs at once: whoever was first with a key keeps it, unless the library refused that. */
@@ -313,8 +345,8 @@ static void digests(void)
     plan_store_close(&b);
 }
 
-UNIT_MAIN({"keys", keys}, {"modes", modes}, {"the store", store}, {"text and back", text_and_back},
-          {"torn or changed", torn_or_changed}, {"foreign text", foreign}, {"too many", too_many},
-          {"files", files}, {"two runs at once", meanwhile},
-          {"what is broken", replaces_what_is_broken}, {"modes that keep nothing", keeps_nothing},
-          {"digests", digests})
+UNIT_MAIN({"ranks at once", ranks_at_once}, {"keys", keys}, {"modes", modes}, {"the store", store},
+          {"text and back", text_and_back}, {"torn or changed", torn_or_changed},
+          {"foreign text", foreign}, {"too many", too_many}, {"files", files},
+          {"two runs at once", meanwhile}, {"what is broken", replaces_what_is_broken},
+          {"modes that keep nothing", keeps_nothing}, {"digests", digests})
