@@ -1,6 +1,7 @@
 /* What the events say about time: phases, steps, collectives. */
 #include "common/busbw.h"
 #include "common/cleanup.h"
+#include "common/fs.h"
 #include "common/mem.h"
 #include "harness/nccl_log.h"
 #include "harness/record.h"
@@ -204,6 +205,46 @@ static double mean_part(const struct trial_facts *f, size_t offset)
     return n ? total / (double)n : NAN;
 }
 
+/* Which algorithms computed the products, one hash over all ranks'. Where each run chooses anew, by
+ * timing, that is the experiment's own noise and no hash is comparable. */
+static void put_algorithms(const struct trial_facts *f, json_t *train)
+{
+    auto_str all = STR_INIT;
+    for (size_t i = 0; i < f->events.count; i++) {
+        const json_t *plans = json_at(f->events.items[i].summary, "gemm_plans");
+        const char *mode = json_read_str(plans, "mode"), *sha = json_read_str(plans, "sha256");
+        if (mode && !strcmp(mode, "time")) {
+            json_put_null(train, "gemm_plans_sha256", "chosen by timing in each run");
+            return;
+        }
+        if (sha)
+            str_appendf(&all, "%s\n", sha);
+    }
+    char hex[SHA256_HEX];
+    if (!all.len) {
+        json_put_null(train, "gemm_plans_sha256", "the device chooses no algorithms");
+        return;
+    }
+    sha256_hex(all.data, all.len, hex);
+    json_put_str(train, "gemm_plans_sha256", hex);
+}
+
+static void put_graphs(const struct trial_facts *f, json_t *train)
+{
+    size_t told = 0, used = 0;
+    for (size_t i = 0; i < f->events.count; i++) {
+        const json_t *graphs = json_at(f->events.items[i].summary, "cuda_graphs");
+        const json_t *yes = json_at(graphs, "used");
+        told += json_is_boolean(yes);
+        used += json_is_true(yes);
+    }
+    auto_free char *some = mem_printf("on %zu of %zu ranks", used, told);
+    if (!told)
+        json_put_null(train, "cuda_graphs", "no rank told of any");
+    else
+        json_put_str(train, "cuda_graphs", used == told ? "used" : !used ? "not used" : some);
+}
+
 static void put_parts(const struct trial_facts *f, json_t *train)
 {
     static const struct {
@@ -260,6 +301,8 @@ void trial_record_train(const struct trial_facts *f, json_t *record)
     json_put(train, "step_max_s", array_of(s.max_s, s.count));
     json_put(train, "step_skew_s", array_of(s.skew_s, s.count));
     series_release(&s);
+    put_algorithms(f, train);
+    put_graphs(f, train);
     json_put(record, "train", train);
 }
 

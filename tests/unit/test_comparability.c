@@ -401,6 +401,49 @@ static void limits_of_gpus(void)
 
 /* How NCCL does a call is compared by operation and size; the order of the log says nothing, and
  * a call that one log lacks decides nothing. */
+static void put_train(struct fixture *f, const char *arm, const char *key, const char *value,
+                      const char *why)
+{
+    for (size_t i = 0; i < f->records.count; i++) {
+        json_t *train = json_object_get(f->records.items[i].json, "train");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(train);
+        if (strcmp(f->records.items[i].runtime, arm) != 0)
+            continue;
+        if (value)
+            json_put_str(train, key, value);
+        else
+            json_put_null(train, key, why);
+    }
+}
+
+/* What an arm chose for itself: algorithms, graphs. */
+static void choices_of_the_device(void)
+{
+    static const struct {
+        const char *key, *base, *arm, *item;
+    } rows[] = {
+        {"gemm_plans_sha256", "aa", "aa", NULL},
+        {"gemm_plans_sha256", "aa", "bb", "algorithms of products"},
+        {"gemm_plans_sha256", NULL, NULL, NULL}, /* timed in each run */
+        {"cuda_graphs", "used", "used", NULL},
+        {"cuda_graphs", "not used", "used", "CUDA graphs"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        make(&f, env(podman));
+        put_train(&f, "bare", rows[i].key, rows[i].base, "chosen by timing in each run");
+        put_train(&f, "podman", rows[i].key, rows[i].arm, "chosen by timing in each run");
+        analyse(&f);
+        CU_ASSERT_EQUAL(f.env->comparable, rows[i].item == NULL);
+        if (rows[i].item) {
+            const struct finding *found = find(&f, rows[i].item);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(found);
+            CU_ASSERT_EQUAL(found->class, ITEM_ALLOCATION);
+        }
+        release(&f);
+    }
+}
+
 static void algorithms_of_nccl(void)
 {
 #define CALL(bytes, how)                                                                           \
@@ -599,7 +642,8 @@ UNIT_MAIN({"a silent block hides no difference", a_silent_block_hides_no_differe
           {"variables of gpu toolkits are treatment", variables_of_gpu_toolkits_are_treatment},
           {"differences that are none", differences_that_are_none},
           {"helpers of the gpu driver", helpers_of_the_gpu_driver},
-          {"limits of GPUs", limits_of_gpus}, {"algorithms of NCCL", algorithms_of_nccl},
+          {"limits of GPUs", limits_of_gpus}, {"choices of the device", choices_of_the_device},
+          {"algorithms of NCCL", algorithms_of_nccl},
           {"treatment between arms of one kind", treatment_between_arms_of_one_kind},
           {"identity is not excused", identity_is_not_excused},
           {"the place of the program is no difference", the_place_of_the_program_is_no_difference},
