@@ -164,7 +164,8 @@ void gates_text(const struct gate_lines *g, struct str *out)
         str_appendf(out, "%-13s %s (%s)\n", gate_result_name(g->items[i].result), g->items[i].what,
                     g->items[i].detail);
     if (g->count == 0)
-        str_append(out, "the scenario has no gates\n");
+        str_append(
+            out, "the scenario has no gates: only whether the session can be trusted is judged\n");
 }
 
 json_t *gates_json(const struct gate_lines *g)
@@ -184,6 +185,8 @@ int gates_run(const struct analysis *a, bool json, struct str *out, struct error
 {
     struct gate_lines lines;
     int rc = gates_evaluate(a, &lines, err) ? err->code : gates_exit(&lines);
+    if (!err->code && !lines.count)
+        rc = analysis_exit(a);
     if (!err->code && json) {
         auto_json *list = gates_json(&lines);
         json_write(out, list, 2);

@@ -158,6 +158,10 @@ session 0 "a session too noisy to see 3 %" blind
 check_rc 7 "is untrustworthy" ncbench compare "$S"
 match "for that reason" 'untrustworthy: the handicap control, bare with steps 3 % longer, was not shown to be slower; it came out "inconclusive"' "$OUT"
 check_rc 7 "and its gate" ncbench gate "$S"
+fake blinder 0 0.05 'sampling: {looks: [6], handicap: 3%}' ''
+session 0 "a session like it without gates" blinder
+check_rc 7 "no gates pass no session that cannot be trusted" ncbench gate "$S"
+match "and it is said" 'has no gates: only whether the session can be trusted' "$OUT"
 cat >"$T/foreign.yaml" <<'END'
 version: 1
 name: foreign
