@@ -46,8 +46,9 @@ static int tell(const struct scenario *s, const struct check_options *o, struct 
         struct plan plan;
         if (plan_make(s, -1, &plan, err))
             return -err->code;
-        str_appendf(&text, "%s: fine: %zu cell%s, %zu runtime%s, at most %zu trials\n", s->path,
-                    s->n_cells, s->n_cells == 1 ? "" : "s", s->n_runtimes,
+        str_appendf(&text,
+                    "%s: fine: %zu cell%s, %zu runtime%s, at most %zu trials, repeats apart\n",
+                    s->path, s->n_cells, s->n_cells == 1 ? "" : "s", s->n_runtimes,
                     s->n_runtimes == 1 ? "" : "s", plan.count);
         plan_release(&plan);
     }

@@ -148,7 +148,7 @@ static int print_plan(const struct scenario *s, const struct plan_options *o, st
         append_blocks(&out, s, &plan);
         str_appendf(&out,
                     "\nat most %zu trials: %" PRId64 " blocks of %zu runtimes in each of %zu "
-                    "cell%s\n",
+                    "cell%s; disturbed and failed ones are repeated beyond that\n",
                     plan.count, plan.blocks, s->n_runtimes, s->n_cells, s->n_cells == 1 ? "" : "s");
         rc = rc ? rc : plan_power(s, &plan, o->session, &out, err);
     }

@@ -30,6 +30,7 @@
 #define IMAGE_MANIFEST "etc/ncbench-image.json"
 /* Where nanochat, at RUNTIME_IMAGE_NANOCHAT, looks for its CUDA back end. */
 #define IMAGE_CUDA "/usr/local/lib/nanochat-cuda.so"
+#define IMAGE_NCCL_PROFILER "/usr/local/lib/nanochat-nccl-profiler.so"
 
 /* `ncbench image import`: an OCI archive or a registry's image into a runtime, timed apart from
  * trials.

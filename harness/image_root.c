@@ -343,6 +343,11 @@ static int add_cuda(struct image_root *root, const char *nanochat, struct strv *
         if (!strv_contains(libraries, more.items[i]))
             strv_push(libraries, more.items[i]);
     strv_sort(libraries);
+    auto_free char *folder = fs_dirname(cuda);
+    auto_free char *profiler = mem_printf("%s/nanochat-nccl-profiler.so", folder);
+    if (fs_exists(profiler) &&
+        copy_into(root->dir, profiler, IMAGE_NCCL_PROFILER, &root->bytes, err))
+        return -err->code;
     json_put_str(manifest, "cuda", IMAGE_CUDA);
     json_put_str(manifest, "cuda_sha256", root->cuda_sha256);
     return 0;

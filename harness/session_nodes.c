@@ -10,13 +10,14 @@
 #define CLEANUP_S 120.0
 #define END_S 30.0
 
-/* The nodes of the largest cell: the first of the allocation, for every cell. */
-static int64_t most_nodes(const struct session *s)
+/* The cell of most nodes, which are the first of the allocation for every cell: its options reach
+ * them all. */
+static const struct cell *most_nodes(const struct session *s)
 {
-    int64_t most = 1;
-    for (size_t i = 0; i < s->scenario.n_cells; i++)
-        if (s->scenario.cells[i].nodes > most)
-            most = s->scenario.cells[i].nodes;
+    const struct cell *most = s->scenario.cells;
+    for (size_t i = 1; i < s->scenario.n_cells; i++)
+        if (s->scenario.cells[i].nodes > most->nodes)
+            most = &s->scenario.cells[i];
     return most;
 }
 
@@ -25,12 +26,13 @@ static int run(const struct session *s, const char *what, const struct strv *com
 {
     if (!command->count)
         return 0;
-    const int64_t nodes = most_nodes(s), cpus = s->allocation.cpus_per_node;
+    const struct cell *widest = most_nodes(s);
+    const int64_t nodes = widest->nodes, cpus = s->allocation.cpus_per_node;
     auto_free char *name = mem_printf("%s.%s", s->id, what);
     auto_free char *list = slurm_first_nodes(&s->allocation, nodes);
     const struct slurm_step step = {
         .allocation = &s->allocation,
-        .options = &s->scenario.cells[0].slurm,
+        .options = &widest->slurm,
         .nodes = nodes,
         .tasks_per_node = 1,
         .cpus_per_task = cpus > 0 ? cpus : 1,

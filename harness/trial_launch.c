@@ -138,6 +138,10 @@ static void mount_in_place(struct mounts *m, const char *path)
 static void collect_mounts(struct trial_facts *f)
 {
     auto_free char *base = fs_base_dir();
+    auto_error struct error ignored = ERROR_INIT;
+    if (base && f->context->scenario
+                    ->is_verb) /* what nanochat keeps there, no container may keep to itself */
+        fs_mkdir_p(base, NCBENCH_EXIT_RESULTS, &ignored);
     if (base && fs_is_dir(base))
         mount_in_place(&f->mounts, base);
     for (size_t i = 0; i < f->cell->paths.count; i++) {

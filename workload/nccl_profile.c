@@ -26,7 +26,8 @@ int nccl_profile_begin(const struct nccl_profiler **out, struct error *err)
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* NCCL gets the same one by its path */
     if (!library) {
         error_set(err, NANOCHAT_EXIT_DEVICE, "NCCL's profiler cannot be opened: %s", dlerror());
-        return error_hint(err, "`make` builds it; NANOCHAT_NCCL_PROFILER gives its path");
+        return error_hint(err, "`make` builds it, an image with the CUDA back end has it; "
+                               "NANOCHAT_NCCL_PROFILER gives its path");
     }
     const struct nccl_profiler *p = dlsym(library, "nanochat_nccl_profiler");
     if (!p || p->abi != NCCL_PROFILE_ABI)

@@ -77,6 +77,8 @@ for graphs in off on; do
         --num-iterations=10 --deterministic --cuda-graphs=$graphs --eval-every=4 --eval-tokens=4096
     judge "with evaluation, graphs $graphs: runs" $? -eq 0
 done
+judge "with evaluation: graphs are launched all the same" "$(graphs eval-on micro_step_launches)" -gt 0 -a \
+    "$(graphs eval-off micro_step_launches)" -eq 0 -a "$(numbers eval-on | wc -l)" -gt 0
 judge "with evaluation: the same losses and weights" "$(numbers eval-on)$(weights eval-on)" = "$(numbers eval-off)$(weights eval-off)"
 run auto --depth=4 --max-seq-len=256 --device-batch-size=4 --total-batch-size=4096 --vocab-size=4096 \
     --num-iterations=10 --save-every=0
