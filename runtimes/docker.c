@@ -154,7 +154,7 @@ static int check_gpus(const struct runtime_spec *spec, struct error *err)
     if (!gpu_asked(spec))
         return 0;
     if (gpu_check_host(spec, GPU_NEEDS_CDI, err) ||
-        docker("docker info --format {{json .CDISpecDirs}}", NULL, &out, &errout, &rc, err))
+        docker("docker info --format {{.CDISpecDirs|json}}", NULL, &out, &errout, &rc, err))
         return -err->code;
     if (!rc && strchr(out.data, '/'))
         return 0;
@@ -372,8 +372,8 @@ static json_t *docker_json(const char *words, const char *last)
 
 static void describe(const struct runtime_spec *spec, const char *session_dir, json_t *obj)
 {
-    auto_json *version = docker_json("docker version --format {{json .}}", NULL);
-    auto_json *info = docker_json("docker info --format {{json .}}", NULL);
+    auto_json *version = docker_json("docker version --format {{.|json}}", NULL);
+    auto_json *info = docker_json("docker info --format {{.|json}}", NULL);
     client_copy_str(obj, "docker", version, "Client.Version", "docker");
     client_copy_str(obj, "dockerd", version, "Server.Version", "docker");
     client_copy_str(obj, "storage_driver", info, "Driver", "docker");

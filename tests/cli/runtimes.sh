@@ -250,6 +250,10 @@ END
 }
 docker_daemon
 conforms docker 'HOSTNAME|HOME|PATH' "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
+if docker info >/dev/null 2>&1; then # what the last session recorded of it
+    equal "docker: client and daemon tell what they are" \
+        "$(field arm '.runtime_version | [.docker, .dockerd, .storage_driver, .oci_runtime] | map(type == "string") | all')" true
+fi
 if command -v enroot >/dev/null && command -v mksquashfs >/dev/null; then
     mkdir "$T/squash"
     cp -a "$T/root/." "$T/squash"
