@@ -5,7 +5,7 @@ unset LC_ALL LC_CTYPE HWLOC_XMLFILE HWLOC_SYNTHETIC HWLOC_FSROOT
 
 json() { jq -c "$1" "$OUT"; }
 # Is hwloc in the program? Its own word is what is tested.
-if ldd "$(command -v ncbench)" | grep -q libhwloc; then built_with=hwloc; else built_with=affinity; fi
+if readelf -d "$(command -v ncbench)" | grep -q libhwloc; then built_with=hwloc; else built_with=affinity; fi
 have_jq=$(command -v jq || true)
 [ -n "$have_jq" ] || { echo "jq is not installed"; exit 77; }
 
