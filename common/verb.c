@@ -97,6 +97,8 @@ static void man_options(struct str *out, const struct option_spec *o)
             str_append(out, " Ar value");
         str_append_char(out, '\n');
         append_mdoc(out, o->help);
+        if (!str_ends_with(o->help, "."))
+            str_append_char(out, '.');
         if (o->type == OPT_CHOICE) {
             str_append(out, "\nOne of ");
             append_mdoc(out, o->metavar);

@@ -67,7 +67,8 @@ static const struct verb verbs[] = {
      "sessions of one scenario as strata of one: a claim about more than one occasion",
      "Makes a new session folder that every reading verb takes, prints it on standard output and "
      "the "
-     "verdicts on standard error. Refuses (7) sessions whose scenarios or programs differ."},
+     "verdicts on standard error. Refuses sessions whose scenarios or programs differ "
+     "(7), and any that hold the same trials (2)."},
     {"selftest", cmd_selftest, selftest_options, "",
      "verdicts of simulated trials with known truth",
      "Sends trials of the fake runtime through blocks, looks and verdicts: alike arms must come "
