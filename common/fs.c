@@ -223,6 +223,16 @@ const char *fs_type_name(const char *path)
     return unknown;
 }
 
+char *fs_own_library(const char *variable, const char *name)
+{
+    const char *given = getenv(variable);
+    if (given && *given)
+        return mem_strdup(given);
+    auto_free char *program = fs_realpath("/proc/self/exe");
+    auto_free char *folder = fs_dirname(program ? program : "."); /* without /proc */
+    return mem_printf("%s/../lib/%s", folder, name);
+}
+
 char *fs_base_dir(void)
 {
     const char *dir = getenv(ENV_BASE_DIR);

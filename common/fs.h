@@ -38,6 +38,9 @@ int64_t fs_free_bytes(const char *path);
 const char *fs_type_name(const char *path);
 /* Directory of user data: $NANOCHAT_BASE_DIR, else ~/.cache/nanochat; caller frees. */
 char *fs_base_dir(void);
+/* A shared object that belongs to this program: what the environment variable names, else that name
+ * in lib/ beside the folder of the program. Caller frees. */
+char *fs_own_library(const char *variable, const char *name);
 char *fs_below_base(const char *name); /* the same with /name; caller frees */
 
 /* Append the file at <FSROOT><path>; false if it cannot be read (no error: absence is common). */

@@ -12,14 +12,7 @@
 
 static char *library_path(void)
 {
-    const char *given = getenv("NANOCHAT_CUDA_LIB");
-    if (given && *given)
-        return mem_strdup(given);
-    auto_free char *program = fs_realpath("/proc/self/exe");
-    if (!program)
-        return mem_strdup("nanochat-cuda.so");
-    auto_free char *folder = fs_dirname(program);
-    return mem_printf("%s/../lib/nanochat-cuda.so", folder);
+    return fs_own_library("NANOCHAT_CUDA_LIB", "nanochat-cuda.so");
 }
 
 bool device_cuda_present(void)

@@ -4,6 +4,7 @@
 
 #include "common/num.h"
 #include "common/protocol.h"
+#include "workload/comm_priv.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -181,10 +182,7 @@ static int from_launcher(struct comm_config *c, struct error *err)
 /* A port that most other runs do not have; who does have it is told by the name itself. */
 static int port_of_job(const char *job)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (; *job; job++)
-        hash = (hash ^ (unsigned char)*job) * 16777619u;
-    return 20000 + (int)(hash % 10000);
+    return 20000 + (int)(comm_hash(COMM_HASH, job) % 10000);
 }
 
 int comm_config_from_env(struct comm_config *config, struct error *err)

@@ -311,7 +311,7 @@ static int mpi_start(struct comm *c, const struct comm_config *config, struct er
 
 static void mpi_describe(const struct comm *c, json_t *into)
 {
-    json_put_str(into, "library", ((const struct mpi *)c->priv)->transport->library());
+    json_put_str(into, "library", ((const struct mpi *)c->priv)->transport->version());
 }
 
 /* Where there was no MPI_Finalize: what is still under way may write to it. Volatile, or a compiler

@@ -30,12 +30,7 @@ struct mpi_keeper {
 /* ---- the object ------------------------------------------------------------------------------ */
 static char *library_path(void)
 {
-    const char *given = getenv("NANOCHAT_MPI_LIB");
-    if (given && *given)
-        return mem_strdup(given);
-    auto_free char *program = fs_realpath("/proc/self/exe");
-    auto_free char *folder = fs_dirname(program ? program : ".");
-    return mem_printf("%s/../lib/nanochat-mpi.so", folder);
+    return fs_own_library("NANOCHAT_MPI_LIB", "nanochat-mpi.so");
 }
 
 const struct mpi_transport *mpi_transport_open(struct error *err)

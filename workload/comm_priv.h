@@ -42,6 +42,15 @@ static inline double comm_combine(double a, double b, bool max)
     return a != a || a > b ? a : b;
 }
 
+/* Goes on with a hash (FNV-1a): begin with COMM_HASH. NULL is no text. */
+#define COMM_HASH 14695981039346656037u
+static inline uint64_t comm_hash(uint64_t h, const char *text)
+{
+    for (; text && *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
 /* 128 bits from the kernel's random source, as text. */
 void comm_make_id(char out[static COMM_ID_MAX]);
 /* As comm_forget, for segments of the shm back end. */

@@ -54,15 +54,10 @@ struct mesh {
 
 /* ---- sockets ---------------------------------------------------------------------------------
  */
-/* FNV-1a of what names the run beside its port. */
+/* Of what names the run beside its port. */
 static uint64_t run_hash(const struct comm_config *config)
 {
-    const char *const names[] = {getenv(ENV_TRIAL_ID), config->job};
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        for (const char *text = names[i]; text && *text; text++)
-            h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return h;
+    return comm_hash(comm_hash(COMM_HASH, getenv(ENV_TRIAL_ID)), config->job);
 }
 
 static void set_options(int fd)

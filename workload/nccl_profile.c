@@ -12,12 +12,7 @@
 
 static char *library_path(void)
 {
-    const char *given = getenv("NANOCHAT_NCCL_PROFILER");
-    if (given && *given)
-        return mem_strdup(given);
-    auto_free char *program = fs_realpath("/proc/self/exe");
-    auto_free char *folder = fs_dirname(program ? program : ".");
-    return mem_printf("%s/../lib/nanochat-nccl-profiler.so", folder);
+    return fs_own_library("NANOCHAT_NCCL_PROFILER", "nanochat-nccl-profiler.so");
 }
 
 int nccl_profile_begin(const struct nccl_profiler **out, struct error *err)

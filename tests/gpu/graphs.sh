@@ -2,20 +2,9 @@
 # Training by CUDA graphs and without, on one GPU: tests/gpu/graphs.sh [NANOCHAT]. TAP; builds nothing; about
 # two minutes. Events stay in $OUT where that is set. "graphs.sh NANOCHAT measure [DEPTH …]" times instead: milliseconds of a
 # step without graphs and with them, and what auto decides.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
-NANOCHAT=${1:-bin/nanochat}
-T=${OUT:-$(mktemp -d)}
-mkdir -p "$T"
+# shellcheck source=tests/gpu/lib.sh
+. "$(dirname "$0")/lib.sh"
 export NANOCHAT_BASE_DIR=$T/base # plans of its own
-passed=0 failed=0
-judge() { # WHAT CONDITION... : a test(1) expression
-    local what=$1
-    shift
-    if [ "$@" ]; then echo "ok $what" && passed=$((passed + 1)); else
-        printf 'not ok %s\n  %s\n' "$what" "$*" && failed=$((failed + 1))
-    fi
-}
 run() { # NAME OPTIONS...
     local name=$1
     shift

@@ -2,28 +2,13 @@
 # NCCL between two GPUs: tests/gpu/nccl.sh [NANOCHAT]. TAP, then "N passed, N failed". Builds nothing;
 # under two minutes. Tables, events and NCCL's own logs stay in $OUT where that is set.
 # NCCL_TEST_DEVICE=cpu runs the same script over shared memory, to try it without a GPU.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
-NANOCHAT=${1:-bin/nanochat}
+# shellcheck source=tests/gpu/lib.sh
+. "$(dirname "$0")/lib.sh"
 DEVICE=${NCCL_TEST_DEVICE:-cuda}
 DTYPES="float32 bfloat16"
 BACKEND=nccl
 [ "$DEVICE" = cuda ] || { DTYPES=float32 BACKEND=shm; }
-T=${OUT:-$(mktemp -d)}
-mkdir -p "$T"
-passed=0 failed=0
 
-ok() { echo "ok $1" && passed=$((passed + 1)); }
-not_ok() {
-    echo "not ok $1" && failed=$((failed + 1))
-    shift
-    printf '  %s\n' "$@"
-}
-judge() { # WHAT CONDITION... : a test(1) expression
-    local what=$1
-    shift
-    if [ "$@" ]; then ok "$what"; else not_ok "$what" "$*"; fi
-}
 match() { # WHAT REGEX FILE
     if grep -qE -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no /$2/ in $3:" "$(tail -n 5 "$3")"; fi
 }

@@ -1,20 +1,9 @@
 #!/usr/bin/env bash
 # Stored plans of products on one GPU: tests/gpu/plans.sh [NANOCHAT]. TAP; builds nothing; about a minute.
 # Lines "# first step …" measure what they are for. Events stay in $OUT where that is set.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
-NANOCHAT=${1:-bin/nanochat}
-T=${OUT:-$(mktemp -d)}
-mkdir -p "$T"
+# shellcheck source=tests/gpu/lib.sh
+. "$(dirname "$0")/lib.sh"
 export NANOCHAT_BASE_DIR=$T/base
-passed=0 failed=0
-judge() { # WHAT CONDITION... : a test(1) expression
-    local what=$1
-    shift
-    if [ "$@" ]; then echo "ok $what" && passed=$((passed + 1)); else
-        printf 'not ok %s\n  %s\n' "$what" "$*" && failed=$((failed + 1))
-    fi
-}
 train() { # NAME OPTIONS...
     local name=$1
     shift

@@ -76,7 +76,7 @@ static const char *mpi_finalize(void)
 }
 
 /* Open MPI's is one line, MPICH's goes on with how it was configured. */
-static const char *mpi_library(void)
+static const char *mpi_version(void)
 {
     static char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
@@ -116,7 +116,7 @@ static const char *mpi_poll(struct mpi_done *done, int *n)
 static const struct mpi_transport transport = {
     .init = mpi_init,
     .finalize = mpi_finalize,
-    .library = mpi_library,
+    .version = mpi_version,
     .send = mpi_send,
     .receive = mpi_receive,
     .poll = mpi_poll,

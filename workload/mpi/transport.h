@@ -24,7 +24,7 @@ struct mpi_transport {
     const char *(*init)(int slots, int *rank, int *world);
     /* Until all ranks have called it; releases what init took. */
     const char *(*finalize)(void);
-    const char *(*library)(void); /* name and version, one line */
+    const char *(*version)(void); /* name and version, one line */
     /* Begin a transfer in a slot that has none; the buffer must stay until it has ended. Between
      * two ranks those with the same tag match in order. */
     const char *(*send)(int slot, int rank, int tag, const void *from, int bytes);
