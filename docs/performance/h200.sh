@@ -2,10 +2,12 @@
 # What docs/performance/h200/ holds: the CUDA back end on one GPU, against PyTorch's nanochat where a
 # checkout of it is given, in one run on one machine.
 #
-#   docs/performance/h200.sh OUT throughput|loss
+#   docs/performance/h200.sh OUT compile|throughput|loss
 #
-# Environment: NANOCHAT (bin/nanochat), REF (checkout of karpathy/nanochat at a9de4b1) and BENCH_TORCH
-# (a program that times its steps: REF "oct" DEPTH BATCH ACCUM STEPS), DATA and TOKENIZER (for loss).
+# compile: PyTorch compiles its programs for the runs to come, untimed; to save time, not needed.
+# Environment: NANOCHAT (bin/nanochat), REF (checkout of karpathy/nanochat at a9de4b1), REF_FP8 (one at
+# 92d63d4, whose fp8 it is) and BENCH_TORCH (a program that times their steps and prints a line of JSON:
+# CHECKOUT oct|new DEPTH BATCH ACCUM STEPS, FP8=1 in the environment for fp8), DATA and TOKENIZER (for loss).
 set -u
 OUT=${1:?usage: h200.sh OUT throughput|loss}
 NANOCHAT=${NANOCHAT:-bin/nanochat}
@@ -17,21 +19,40 @@ train() { # LOG OPTIONS…
     shift
     timeout 280 "$NANOCHAT" base-train --eval-every=0 --sample-every=0 --save-every=0 "$@" >"$OUT/$log" 2>&1 ||
         echo "failed: $log: $(tail -n 1 "$OUT/$log")"
-    printf '%-34s ' "${log%.log}"
-    grep '^step' "$OUT/$log" | tail -n 1 | sed 's/ | lrm.*dt/ | dt/'
+    printf '%-24s ' "${log%.log}"
+    # The median of the steps from the fourth on, as of PyTorch's.
+    grep '^step' "$OUT/$log" | sed -E 's/.*dt: ([0-9.]+)ms.*tok\/sec: ([0-9,]+).*mfu: ([0-9.]+).*/\1 ms a step, \2 tok\/s, mfu \3/' |
+        tail -n +4 | sort -n | awk '{ line[NR] = $0 } END { print line[int((NR + 1) / 2)] }'
+}
+synthetic() { # LOG DEPTH OPTIONS…
+    train "$1" --device-type=cuda --data-source=synthetic --depth="$2" --num-iterations="${STEPS:-9}" "${@:3}"
+}
+pytorch() { # NAME CHECKOUT oct|new DEPTH STEPS
+    [ -n "$2" ] || return 0
+    timeout 280 python3 "$BENCH_TORCH" "$2" "$3" "$4" 32 8 "$5" 2>"$OUT/$1.err" | tail -n 1 >"$OUT/$1.json"
+    printf '%-24s ' "$1"
+    sed -E 's/.*"step_ms": ([0-9.]+).*"tok_per_s": ([0-9]+).*"peak_gib": ([0-9.]+).*/\1 ms a step, \2 tok\/s, peak \3 GiB/' "$OUT/$1.json"
+}
+
+compile() {
+    local depth
+    for depth in ${DEPTHS:-20 12}; do pytorch "d$depth-compile" "${REF:-}" oct "$depth" 4; done
+    FP8=1 pytorch fp8-compile "${REF_FP8:-}" new 20 4
 }
 
 throughput() {
     local depth
     nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv >"$OUT/gpu.txt"
     for depth in ${DEPTHS:-20 12}; do
-        train "d$depth-bf16-1.log" --device-type=cuda --data-source=synthetic --depth="$depth" --num-iterations=9
-        if [ -n "${REF:-}" ]; then
-            timeout 280 python3 "$BENCH_TORCH" "$REF" oct "$depth" 32 8 9 2>"$OUT/d$depth-pytorch.err" | tail -n 1 | tee "$OUT/d$depth-pytorch.json"
-        fi
-        train "d$depth-bf16-2.log" --device-type=cuda --data-source=synthetic --depth="$depth" --num-iterations=9
+        synthetic "d$depth-bf16-1.log" "$depth"
+        pytorch "d$depth-pytorch" "${REF:-}" oct "$depth" "${STEPS:-9}"
+        synthetic "d$depth-bf16-2.log" "$depth"
     done
-    train d20-fp8.log --device-type=cuda --data-source=synthetic --depth=20 --num-iterations=9 --dtype=fp8
+    synthetic d20-fp8-1.log 20 --dtype=fp8
+    synthetic d20-fp8-wgrad-1.log 20 --dtype=fp8-wgrad
+    FP8=1 pytorch d20-fp8-pytorch "${REF_FP8:-}" new 20 "${STEPS:-9}"
+    synthetic d20-fp8-2.log 20 --dtype=fp8
+    synthetic d20-fp8-wgrad-2.log 20 --dtype=fp8-wgrad
 }
 
 loss() {
