@@ -37,7 +37,7 @@ struct nccl_profile {
     uint64_t wait_ns[NCCL_PROFILE_WAITS]; /* of the proxy's steps, by what they waited for */
     uint64_t overwritten; /* events that were still open when their place was needed */
     uint64_t stale;       /* calls about events that are no longer, or never were, known */
-    uint64_t unknown;     /* events of a type that was not asked for */
+    uint64_t unknown;     /* events of a type that this plugin does not know */
 };
 
 struct nccl_profiler {
