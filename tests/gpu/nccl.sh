@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # NCCL between two GPUs: tests/gpu/nccl.sh [NANOCHAT]. TAP, then "N passed, N failed". Builds nothing;
-# under two minutes. Tables, events and NCCL's own logs stay in $OUT where that is set.
+# a few minutes. Tables, events and NCCL's own logs stay in $OUT where that is set.
+# Where there is one GPU, both ranks share it: NCCL refuses that within a host, so each rank is a node of its own whose
+# host NCCL_HOSTID names, and the data go through sockets. Everything but the transport and the speed is the real thing.
 # NCCL_TEST_DEVICE=cpu runs the same script over shared memory, to try it without a GPU.
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -8,6 +10,8 @@ DEVICE=${NCCL_TEST_DEVICE:-cuda}
 DTYPES="float32 bfloat16"
 BACKEND=nccl
 [ "$DEVICE" = cuda ] || { DTYPES=float32 BACKEND=shm; }
+SHARED=
+if [ "$DEVICE" = cuda ] && [ "$(nvidia-smi -L | grep -c '^GPU')" -lt 2 ]; then SHARED=1; fi
 
 match() { # WHAT REGEX FILE
     if grep -qE -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no /$2/ in $3:" "$(tail -n 5 "$3")"; fi
@@ -33,7 +37,23 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4} # the device may have few cores
 launch() { # RANKS ARGUMENTS...
     local ranks=$1
     shift
-    timeout -k 5 100 "$NANOCHAT" launch --nproc-per-node="$ranks" "$@" </dev/null
+    if [ -n "$SHARED" ] && [ "$ranks" -gt 1 ]; then launch_nodes "$@"; else
+        timeout -k 5 100 "$NANOCHAT" launch --nproc-per-node="$ranks" "$@" </dev/null
+    fi
+}
+launch_nodes() { # two nodes of one rank on one GPU
+    local port
+    port=$(free_port)
+    launch_node 1 "$@" &
+    launch_node 0 "$@"
+    local rc=$?
+    wait $! && return $rc
+}
+launch_node() {
+    local node=$1
+    shift
+    NCCL_HOSTID=node$node timeout -k 5 100 "$NANOCHAT" launch --nnodes=2 --node-rank="$node" \
+        --master-addr=127.0.0.1 --master-port="$port" "$@" </dev/null
 }
 
 # ---- comm-perf ---------------------------------------------------------------------------------
@@ -115,6 +135,22 @@ for i in 1 2; do
 done
 same_losses "run to run the same bits with --deterministic" 8 repeat1 repeat2
 
+if [ "$DEVICE" = cuda ]; then
+    train graphs 2 --dtype="${DTYPES##* }" --deterministic --num-iterations=8 --cuda-graphs=on
+    judge "graphs: two ranks" $? -eq 0
+    match "graphs: forward and update were launched as such" \
+        '"cuda_graphs":\{.*"micro_step_launches":[1-9].*"update_launches":[1-9]' "$T/graphs/events.rank00000.jsonl"
+    same_losses "graphs: the same bits as without" 8 graphs repeat1
+    train profile 2 --dtype="${DTYPES##* }" --deterministic --num-iterations=8 --nccl-profile
+    judge "--nccl-profile: two ranks" $? -eq 0
+    events=$T/profile/events.rank00001.jsonl
+    match "--nccl-profile: NCCL called the plugin" '"event":"nccl_profile".*"communicators":1,' "$events"
+    match "--nccl-profile: it saw collectives end" '"name":"[A-Za-z]+","calls":[1-9][0-9]*,"enqueue_us":[0-9.e+-]+,"complete":[1-9]' "$events"
+    match "--nccl-profile: none lost" '"event":"nccl_profile".*"overwritten":0,"stale":0,"unknown":0' "$events"
+    grep '"event":"nccl_profile"' "$events" | sed 's/^/# /'
+    same_losses "--nccl-profile: the same bits as without" 8 profile repeat1
+fi
+
 # ---- losses of a peer: ranks started apart, so that no launcher ends them -----------------------------
 rank() { # RANK NAME EXTRA_ENV... -- OPTIONS... ; in the background, pid in $!
     local r=$1 name=$2 env=()
@@ -158,8 +194,10 @@ lose() { # WHAT NAME SIGNAL TIMEOUT REGEX EXTRA_ENV-OF-RANK-0 … of rank 1
     kill -KILL "$victim" 2>/dev/null
     wait $second 2>/dev/null
 }
+if [ -z "$SHARED" ]; then
 lose "killed peer" killed KILL 60s 'lost rank 1 in .*step [0-9]+: its process [0-9]+ is dead' "" ""
 lose "stopped peer" stopped STOP 5s 'lost rank 1 in .*step [0-9]+: process [0-9]+ did not arrive within 5 s' "" ""
+fi
 
 port=$(free_port)
 rank 0 absent -- --num-iterations=5 --comm-timeout=3s
@@ -169,7 +207,11 @@ match "it is named" 'lost rank 1' "$T/absent/rank0.log"
 
 # ---- two nodes, played by one -------------------------------------------------------------------------
 if [ "$DEVICE" = cuda ]; then
-    node() { echo "LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 CUDA_VISIBLE_DEVICES=$1"; }
+    node() {
+        local gpu=$1
+        [ -z "$SHARED" ] || gpu="0 NCCL_HOSTID=node$1"
+        echo "LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 CUDA_VISIBLE_DEVICES=$gpu"
+    }
     port=$(free_port)
     # shellcheck disable=SC2046
     rank 0 nodes $(node 0) -- --num-iterations=8

@@ -22,7 +22,7 @@ plans() {
         sed -nE "s/.*\"gemm_plans\":\{([^}]*)\}.*/\1/p" | tr , '\n' | sed -nE "s/^\"$2\":\"?([^\"]*)\"?$/\1/p"
 }
 losses() { grep -h '"event":"step"' "$T/$1/events.rank00000.jsonl" | sed 's/.*"loss":\([^,]*\),.*/\1/'; }
-files() { find "$NANOCHAT_BASE_DIR/gemm-plans" -type f 2>/dev/null; }
+files() { find "$NANOCHAT_BASE_DIR/gemm-plans" -name '*.txt' 2>/dev/null; }
 
 rm -rf "$NANOCHAT_BASE_DIR"
 train fresh
