@@ -14,8 +14,11 @@
 #define ENV_LOCAL_RANK "LOCAL_RANK"
 #define ENV_WORLD_SIZE "WORLD_SIZE"
 #define ENV_LOCAL_WORLD_SIZE "LOCAL_WORLD_SIZE"
+#define ENV_GROUP_RANK "GROUP_RANK" /* number of the node, as torchrun has it */
 #define ENV_MASTER_ADDR "MASTER_ADDR"
 #define ENV_MASTER_PORT "MASTER_PORT"
+/* "node": the ranks of a node share a file each of events, output and messages */
+#define ENV_TRIAL_FILES "NCBENCH_TRIAL_FILES"
 #define ENV_TOPOLOGY "NCBENCH_TOPOLOGY"  /* "1": export hwloc's XML into the trial dir */
 #define ENV_COUNTERS "NANOCHAT_COUNTERS" /* events to count, "PAPI_TOT_INS,perf::…" */
 #define ENV_HANDICAP "NANOCHAT_HANDICAP" /* "0.03": each training step waits so much longer */
@@ -26,6 +29,13 @@
 #define TOPOLOGY_FILE_FMT "topo.rank%05d.xml" /* by the first rank of each node */
 #define RANK_OUT_FMT "rank%05d.out"
 #define RANK_ERR_FMT "rank%05d.err"
+/* Of a node's ranks together. Each line of events says whose it is ("by_rank": 17); a write begins
+ * with a newline, so that what a killed rank left of a line spoils no other's, and blank lines mean
+ * nothing. A rank that does not know its node has a file of its own all the same. */
+#define EVENTS_NODE_FILE_FMT "events.node%05d.jsonl"
+#define NODE_OUT_FMT "node%05d.out"
+#define NODE_ERR_FMT "node%05d.err"
+#define EVENT_BY_RANK "by_rank"
 
 /* ---- events: the value of "event" in each line ------------------------------------------- */
 #define EVENT_SCHEMA "events/1.0"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define MAX_LINE_BYTES (4u << 20)
+#define RANK_MAX 1000000
 
 static double number(const json_t *event, const char *key)
 {
@@ -166,30 +167,38 @@ static bool take(struct rank_events *e, json_t *event)
     return true; /* what a newer program adds is not an error */
 }
 
-static bool take_line(struct rank_events *e, const char *line, size_t len)
+/* NULL: no object. */
+static json_t *parse_line(const char *line, size_t len)
 {
-    if (len > MAX_LINE_BYTES)
-        return false;
     json_error_t why;
+    if (len > MAX_LINE_BYTES)
+        return NULL;
     auto_json *event = json_loadb(line, len, JSON_REJECT_DUPLICATES, &why);
-    return json_is_object(event) && take(e, event);
+    return json_is_object(event) ? json_incref(event) : NULL;
+}
+
+/* The next whole line of *text, which is moved behind it; NULL: none. */
+static const char *next_line(const char **text, const char *end, size_t *len)
+{
+    const char *line = *text, *newline = memchr(line, '\n', (size_t)(end - line));
+    if (!newline)
+        return NULL;
+    *len = (size_t)(newline - line);
+    *text = newline + 1;
+    return line;
 }
 
 void rank_events_parse(const char *text, size_t len, struct rank_events *out)
 {
+    const char *end = text + len, *line;
     out->last_t_s = NAN;
-    const char *end = text + len;
-    while (text < end) {
-        const char *newline = memchr(text, '\n', (size_t)(end - text));
-        if (!newline) {
-            out->torn = true;
-            return;
-        }
+    while (text < end && (line = next_line(&text, end, &len))) {
+        auto_json *event = parse_line(line, len);
         out->lines++;
-        if (!take_line(out, text, (size_t)(newline - text)))
+        if (!event || !take(out, event))
             out->bad_lines++;
-        text = newline + 1;
     }
+    out->torn = text < end;
 }
 
 void rank_events_release(struct rank_events *e)
@@ -219,17 +228,80 @@ const struct phase_event *rank_events_phase(const struct rank_events *e, const c
     return NULL;
 }
 
-/* The rank in "events.rank00003.jsonl", or -1. */
-static int rank_of_name(const char *name)
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* 3 of "events.rank00003.jsonl" with the prefix "events.rank"; -1: another name. */
+static int number_of_name(const char *name, const char *prefix)
 {
-    static const char prefix[] = "events.rank", suffix[] = ".jsonl";
-    size_t len = strlen(name), fixed = sizeof prefix - 1 + sizeof suffix - 1;
+    static const char suffix[] = ".jsonl";
+    size_t len = strlen(name), fixed = strlen(prefix) + sizeof suffix - 1;
     if (!str_starts_with(name, prefix) || !str_ends_with(name, suffix) || len <= fixed)
         return -1;
-    auto_free char *digits = mem_strndup(name + sizeof prefix - 1, len - fixed);
+    auto_free char *digits = mem_strndup(name + strlen(prefix), len - fixed);
     char *rest;
-    long rank = strtol(digits, &rest, 10);
-    return *rest || rank < 0 || rank > 1000000 ? -1 : (int)rank;
+    long number = strtol(digits, &rest, 10);
+    return *rest || number < 0 || number > RANK_MAX ? -1 : (int)number;
+}
+
+static struct rank_events *rank_slot(struct trial_events *t, int rank)
+{
+    if (rank >= 0 && (size_t)rank < t->n_places && t->places[rank])
+        return &t->items[t->places[rank] - 1];
+    while (t->n_places <= (size_t)rank) {
+        mem_grow((void **)&t->places, &t->places_cap, t->n_places, sizeof *t->places);
+        t->places[t->n_places++] = 0;
+    }
+    struct rank_events fresh = {.rank = rank, .last_t_s = NAN};
+    vec_push(t, fresh);
+    t->places[rank] = t->count;
+    return &t->items[t->count - 1];
+}
+
+void trial_events_parse_shared(const char *text, size_t len, struct trial_events *out)
+{
+    const char *end = text + len, *line;
+    while (text < end && (line = next_line(&text, end, &len))) {
+        int64_t rank;
+        if (!len)
+            continue;
+        auto_json *event = parse_line(line, len);
+        if (!event || !json_read_i64(event, EVENT_BY_RANK, &rank) || rank < 0 || rank > RANK_MAX) {
+            out->nobodys_lines++;
+            continue;
+        }
+        struct rank_events *e = rank_slot(out, (int)rank);
+        e->lines++;
+        if (!take(e, event))
+            e->bad_lines++;
+    }
+    out->torn_files += text < end;
+}
+
+static int load_file(const char *dir, const char *name, struct trial_events *out, struct error *err)
+{
+    const int rank = number_of_name(name, "events.rank"),
+              node = number_of_name(name, "events.node");
+    if (rank < 0 && node < 0)
+        return 0;
+    auto_free char *path = mem_printf("%s/%s", dir, name);
+    auto_str text = STR_INIT;
+    if (fs_read_file(path, &text, NCBENCH_EXIT_RESULTS, err))
+        return -err->code;
+    out->files++;
+    if (rank < 0) {
+        trial_events_parse_shared(text.data, text.len, out);
+        return 0;
+    }
+    struct rank_events *e = rank_slot(out, rank);
+    rank_events_parse(text.data, text.len, e);
+    out->torn_files += e->torn;
+    return 0;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank_events *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 int trial_events_load(const char *dir, struct trial_events *out, struct error *err)
@@ -238,20 +310,16 @@ int trial_events_load(const char *dir, struct trial_events *out, struct error *e
     auto_strv names = STRV_INIT;
     if (fs_list_dir(dir, &names, NCBENCH_EXIT_RESULTS, err))
         return -err->code;
-    for (size_t i = 0; i < names.count; i++) {
-        int rank = rank_of_name(names.items[i]);
-        if (rank < 0)
-            continue;
-        auto_free char *path = mem_printf("%s/%s", dir, names.items[i]);
-        auto_str text = STR_INIT;
-        if (fs_read_file(path, &text, NCBENCH_EXIT_RESULTS, err)) {
+    for (size_t i = 0; i < names.count; i++)
+        if (load_file(dir, names.items[i], out, err)) {
             trial_events_release(out);
             return -err->code;
         }
-        struct rank_events e = {.rank = rank};
-        rank_events_parse(text.data, text.len, &e);
-        vec_push(out, e);
-    }
+    if (out->count)
+        qsort(out->items, out->count, sizeof *out->items, by_rank);
+    free(out->places); /* of the order before */
+    out->places = NULL;
+    out->n_places = out->places_cap = 0;
     return 0;
 }
 
@@ -260,6 +328,7 @@ void trial_events_release(struct trial_events *e)
     for (size_t i = 0; i < e->count; i++)
         rank_events_release(&e->items[i]);
     free(e->items);
+    free(e->places);
     *e = (struct trial_events){0};
 }
 

@@ -1,4 +1,5 @@
-/* Reading what the ranks of a trial wrote: events.rank<NNNNN>.jsonl of the trial directory.
+/* Reading what the ranks of a trial wrote: events.rank<NNNNN>.jsonl of the trial directory, or
+ * events.node<NNNNN>.jsonl, whose lines say whose they are.
  *
  * Written by a program that may have been killed at any byte, or by a foreign one: a torn last
  * line, lines that are not JSON, events without their fields, and unknown events are counted or
@@ -45,7 +46,7 @@ struct counters_event {
 };
 
 struct rank_events {
-    int rank;                     /* by the file's name */
+    int rank;                     /* by the file's name, or by its lines */
     json_t *hello, *env, *config; /* owned; NULL if never written. config: the run's shape */
     json_t *done, *peer_lost, *summary;
     int64_t hellos;  /* more than one: several processes took themselves for this rank */
@@ -67,12 +68,16 @@ struct rank_events {
         size_t count, cap;
     } counts;
     int64_t lines, bad_lines;
-    bool torn; /* the file does not end in a newline */
+    bool torn; /* the rank's own file does not end in a newline */
 };
 
 struct trial_events {
     struct rank_events *items; /* by rank */
     size_t count, cap;
+    int64_t files;
+    int64_t nobodys_lines; /* of shared files: nothing, or no rank, could be read from them */
+    int64_t torn_files;
+    size_t *places, n_places, places_cap; /* while they are read: of a rank, its item's place + 1 */
 };
 
 /* All event files of a directory; none is not an error. */
@@ -80,9 +85,12 @@ int trial_events_load(const char *dir, struct trial_events *out, struct error *e
 void trial_events_release(struct trial_events *e);
 bool trial_events_hello(const struct trial_events *e); /* did any rank say hello? */
 
-/* One file's text into out (which must be zeroed); never fails. */
+/* The text of a rank's own file into out (which must be zeroed); never fails. */
 void rank_events_parse(const char *text, size_t len, struct rank_events *out);
 void rank_events_release(struct rank_events *e);
+/* The text of a file that ranks share into out (which must be zeroed), in the order in which they
+ * appear; never fails. */
+void trial_events_parse_shared(const char *text, size_t len, struct trial_events *out);
 const struct phase_event *rank_events_phase(const struct rank_events *e, const char *name);
 
 /* For a live display: the "step" of the last whole step line within the last 4 KiB, or -1. */

@@ -111,6 +111,7 @@ struct scenario {
     struct {
         char *dir;
         struct strv plots, report;
+        bool files_per_node; /* ranks of a node share their files in a trial's directory */
     } output;
     struct strv warnings; /* found while loading; scenario_check repeats them */
     json_t *resolved;     /* the whole, defaults filled in: resolved.json and `check --dump` */

@@ -380,6 +380,8 @@ static void fill_limits(const json_t *doc, struct scenario *s)
     json_read_f64(doc, "measure.gpu.interval_s", &s->measure.gpu.interval_s);
     json_read_bool(doc, "measure.gpu.required", &s->measure.gpu.required);
     s->output.dir = text_at(doc, "output.dir");
+    const char *files = json_read_str(doc, "output.trial_files");
+    s->output.files_per_node = files && !strcmp(files, "per-node");
     push_strings(json_at(doc, "output.plots"), &s->output.plots);
     push_strings(json_at(doc, "output.report"), &s->output.report);
 }

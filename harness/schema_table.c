@@ -22,6 +22,7 @@ static const char *const stops[] = {"decided", "precision", "never", NULL};
 static const char *const verdicts[] = {"not_slower", "equivalent", NULL};
 static const char *const plots[] = {"svg", "png", NULL};
 static const char *const reports[] = {"md", "html", NULL};
+static const char *const trial_files[] = {"per-rank", "per-node", NULL};
 
 const struct schema_key schema_root = {.path = "", .type = SCHEMA_MAP};
 
@@ -239,6 +240,7 @@ const struct schema_key schema_keys[] = {
     WORD("output.plots[]", 0, NULL, plots, "svg or png."),
     KEY("output.report", LIST, 0, "[md, html]", "Formats of the report; []: none."),
     WORD("output.report[]", 0, NULL, reports, "md or html."),
+    WORD("output.trial_files", 0, "per-rank", trial_files, "What ranks write into a trial's folder (events, output, messages): files of each rank, or, with fewer files for a parallel file system to make, files that the ranks of a node share. Ranks of a foreign command outside of Slurm keep their own."),
     {0},
 };
 /* clang-format on */

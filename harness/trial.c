@@ -140,7 +140,9 @@ static void read_stderr(struct trial_facts *f)
         read_tail(f->processes[which].stderr_path, &f->stderr_tail);
     /* What slurmstepd says of a program that it cannot start is in the rank's own file. */
     if (f->n_processes && trial_is_step(f) && !f->context->scenario->is_verb) {
-        auto_free char *path = mem_printf("%s/" RANK_ERR_FMT, f->dir, 0);
+        const bool shared = f->context->scenario->output.files_per_node;
+        auto_free char *path =
+            mem_printf(shared ? "%s/" NODE_ERR_FMT : "%s/" RANK_ERR_FMT, f->dir, 0);
         read_tail(path, &f->stderr_tail);
     }
 }

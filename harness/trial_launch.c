@@ -81,6 +81,8 @@ void trial_environment(const struct trial_facts *f, struct strv *env)
         str_appendf(&counters, "%s%s", i ? "," : "", names->items[i]);
     if (counters.len)
         strv_env_set(env, ENV_COUNTERS, counters.data);
+    if (f->context->scenario->output.files_per_node)
+        strv_env_set(env, ENV_TRIAL_FILES, "node");
     strv_env_set(env, ENV_TRIAL_ID, f->unique_id);
     strv_env_set(env, ENV_TRIAL_DIR, f->dir);
 }

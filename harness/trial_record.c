@@ -258,17 +258,16 @@ static void put_exit(const struct trial_facts *f, json_t *r)
 
 static void put_event_health(const struct trial_facts *f, json_t *r)
 {
-    int64_t lines = 0, bad = 0, torn = 0;
+    int64_t lines = 0, bad = 0;
     for (size_t i = 0; i < f->events.count; i++) {
         lines += f->events.items[i].lines;
         bad += f->events.items[i].bad_lines;
-        torn += f->events.items[i].torn;
     }
     json_t *e = json_object();
-    json_put_int(e, "files", (int64_t)f->events.count);
-    json_put_int(e, "lines", lines);
-    json_put_int(e, "bad_lines", bad);
-    json_put_int(e, "torn_files", torn);
+    json_put_int(e, "files", f->events.files);
+    json_put_int(e, "lines", lines + f->events.nobodys_lines);
+    json_put_int(e, "bad_lines", bad + f->events.nobodys_lines);
+    json_put_int(e, "torn_files", f->events.torn_files);
     json_put(r, "events", e);
 }
 

@@ -103,8 +103,9 @@ void trial_step_wrap(struct trial_process *p, struct trial_facts *f)
 {
     struct slurm_step step = step_of(f);
     const bool plugin = f->ops->flags & RUNTIME_SRUN, verb = f->context->scenario->is_verb;
-    auto_free char *output = verb ? NULL : mem_printf("%s/rank%%5t.out", f->dir);
-    auto_free char *errors = verb ? NULL : mem_printf("%s/rank%%5t.err", f->dir);
+    const char *whose = f->context->scenario->output.files_per_node ? "node%5n" : "rank%5t";
+    auto_free char *output = verb ? NULL : mem_printf("%s/%s.out", f->dir, whose);
+    auto_free char *errors = verb ? NULL : mem_printf("%s/%s.err", f->dir, whose);
     struct strv argv = STRV_INIT;
     step.output = output;
     step.errors = errors;

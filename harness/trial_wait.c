@@ -110,7 +110,9 @@ static void show_progress(const struct trial_facts *f)
 {
     if (!f->context->progress)
         return;
-    auto_free char *path = mem_printf("%s/" EVENTS_FILE_FMT, f->dir, 0);
+    const bool shared = f->context->scenario->output.files_per_node;
+    auto_free char *path =
+        mem_printf(shared ? "%s/" EVENTS_NODE_FILE_FMT : "%s/" EVENTS_FILE_FMT, f->dir, 0);
     f->context->progress(f->context->progress_user, f->planned, events_last_step(path));
 }
 

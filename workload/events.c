@@ -8,14 +8,12 @@
 #include "common/protocol.h"
 #include "workload/env.h"
 #include "workload/events_priv.h"
+#include "workload/trial_files.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define STEPS_MAX 1024
 #define COMMS_MAX 32768
@@ -23,11 +21,8 @@
 #define LINE_BYTES 1024  /* more than a step or comm line needs */
 
 struct events {
-    int fd; /* -1: no trial directory, nothing is recorded */
-    char *path;
+    struct events_file file; /* fd -1: no trial directory, nothing is recorded */
     int rank;
-    int write_errno; /* != 0: the file cannot be written */
-    off_t whole;     /* bytes of whole lines */
     struct str text;
     struct step_record *steps;
     size_t n_steps;
@@ -42,33 +37,19 @@ struct events {
 
 static int write_failed(const struct events *e, struct error *err)
 {
-    return error_errno(err, NANOCHAT_EXIT_WRITE, e->write_errno, "cannot write %s", e->path);
-}
-
-/* Whole lines, or none: what a full disk took of a line is cut off again. */
-static void write_text(struct events *e)
-{
-    size_t done = 0;
-    while (!e->write_errno && done < e->text.len) {
-        ssize_t n = write(e->fd, e->text.data + done, e->text.len - done);
-        if (n > 0)
-            done += (size_t)n;
-        else if (n < 0 && errno != EINTR)
-            e->write_errno = errno;
-    }
-    if (!e->write_errno)
-        e->whole += (off_t)e->text.len;
-    else if (done && ftruncate(e->fd, e->whole))
-        log_debug("cannot cut %s at its last whole line", e->path);
-    str_clear(&e->text);
+    return error_errno(err, NANOCHAT_EXIT_WRITE, e->file.write_errno, "cannot write %s",
+                       e->file.path);
 }
 
 /* Keeps the text within its memory: no allocation while steps are formatted. */
 static void begin_line(struct events *e, const char *event)
 {
     if (e->text.len + LINE_BYTES > TEXT_BYTES)
-        write_text(e);
+        events_file_write(&e->file, &e->text);
+    events_file_begin(&e->file, &e->text);
     str_appendf(&e->text, "{\"event\":\"%s\"", event);
+    if (e->file.shared)
+        str_appendf(&e->text, ",\"" EVENT_BY_RANK "\":%d", e->rank);
 }
 
 static void end_line(struct events *e)
@@ -162,12 +143,12 @@ static void format_all(struct events *e)
 static void drain(struct events *e)
 {
     format_all(e);
-    write_text(e);
+    events_file_write(&e->file, &e->text);
 }
 
 bool events_enabled(const struct events *e)
 {
-    return e && e->fd >= 0;
+    return e && e->file.fd >= 0;
 }
 
 int events_flush(struct events *e, struct error *err)
@@ -175,7 +156,7 @@ int events_flush(struct events *e, struct error *err)
     if (!events_enabled(e))
         return 0;
     drain(e);
-    return e->write_errno ? write_failed(e, err) : 0;
+    return e->file.write_errno ? write_failed(e, err) : 0;
 }
 
 void events_step(struct events *e, const struct step_record *record)
@@ -210,10 +191,13 @@ int events_put(struct events *e, const char *name, json_t *fields, struct error 
     format_all(e); /* one write for all */
     auto_json *event = json_object();
     json_put_str(event, "event", name);
+    if (e->file.shared)
+        json_put_int(event, EVENT_BY_RANK, e->rank);
     if (!json_object_get(fields, "t_s"))
         json_put_f64(event, "t_s", clock_mono_s());
     json_object_update(event, fields);
     json_decref(fields);
+    events_file_begin(&e->file, &e->text);
     json_write(&e->text, event, 0);
     str_append_char(&e->text, '\n');
     return events_flush(e, err);
@@ -267,9 +251,7 @@ int events_env(struct events *e, const struct env_context *seen, struct error *e
 
 static void release(struct events *e)
 {
-    if (e->fd >= 0)
-        close(e->fd);
-    free(e->path);
+    events_file_release(&e->file);
     free(e->steps);
     free(e->comms);
     str_release(&e->text);
@@ -281,13 +263,12 @@ static void release(struct events *e)
 static struct events *make(const char *dir, int rank)
 {
     struct events *e = mem_zalloc(1, sizeof *e);
-    e->fd = -1;
+    e->file.fd = -1;
     e->rank = rank;
     e->text = (struct str)STR_INIT;
     e->paths = json_object();
     if (!dir)
         return e;
-    e->path = mem_printf("%s/" EVENTS_FILE_FMT, dir, rank);
     e->steps = mem_zalloc(STEPS_MAX, sizeof *e->steps);
     e->comms = mem_zalloc(COMMS_MAX, sizeof *e->comms);
     str_reserve(&e->text, TEXT_BYTES + LINE_BYTES);
@@ -311,20 +292,14 @@ int events_open(struct events **out, int rank, double entry_s, int argc, char *c
                 struct error *err)
 {
     const char *dir = getenv(ENV_TRIAL_DIR);
-    struct events *e = make(dir && *dir ? dir : NULL, rank);
-    if (!e->path) {
+    const bool recorded = dir && *dir;
+    struct events *e = make(recorded ? dir : NULL, rank);
+    if (!recorded) {
         *out = e;
         return 0;
     }
-    e->fd = open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-    if (e->fd < 0) {
-        error_errno(err, NANOCHAT_EXIT_WRITE, errno, "cannot create %s", e->path);
-        if (errno == EEXIST)
-            error_hint(err, "a trial directory serves one run; is " ENV_RANK " set for each rank?");
-        release(e);
-        return -err->code;
-    }
-    if (events_put(e, EVENT_HELLO, events_hello(rank, entry_s, argc, argv), err) ||
+    if (events_file_open(&e->file, dir, rank, err) ||
+        events_put(e, EVENT_HELLO, events_hello(rank, entry_s, argc, argv), err) ||
         put_exec_phase(e, entry_s, err)) {
         release(e);
         return -err->code;
@@ -354,13 +329,12 @@ int events_finish(struct events *e, int code, const struct error *why)
         struct error err = ERROR_INIT;
         if (code == 0)
             events_flush(e, &err);
-        int lost_errno = e->write_errno;
-        e->write_errno = 0; /* room may be there again: say that the rank ended */
+        int lost_errno = e->file.write_errno;
+        e->file.write_errno = 0; /* room may be there again: say that the rank ended */
         write_done(e, lost_errno && !code ? NANOCHAT_EXIT_WRITE : code, why, &err);
-        int fd = e->fd;
-        e->fd = -1;
-        if (close(fd) && errno != EINTR)
-            error_errno(&err, NANOCHAT_EXIT_WRITE, errno, "cannot write %s", e->path);
+        const int closing = events_file_close(&e->file);
+        if (closing)
+            error_errno(&err, NANOCHAT_EXIT_WRITE, closing, "cannot write %s", e->file.path);
         if (err.code && !code) {
             log_warn("%s", err.message);
             code = NANOCHAT_EXIT_WRITE;

@@ -1,5 +1,6 @@
-/* The event file of a rank: $NCBENCH_TRIAL_DIR/events.rank<NNNNN>.jsonl (the contract is in
- * common/protocol.h). Without that variable every function does nothing.
+/* The event file of a rank: $NCBENCH_TRIAL_DIR/events.rank<NNNNN>.jsonl, or one that the ranks of a
+ * node share (trial_files.h; the contract is in common/protocol.h). Without that variable every
+ * function does nothing.
  *
  * Steps and collectives are collected in memory that is allocated at events_open; they are written
  * by events_flush, which the training loop calls between steps, outside the timed region. When the
@@ -32,7 +33,7 @@ struct step_record {
 };
 
 /* Opens the file and writes hello (entry_s: clock_mono_s at the first statement of main) and the
- * exec phase. A file that exists already is an error: it belongs to another process of that rank.
+ * exec phase. A file of this rank that exists already is an error: it belongs to another process.
  *
  * hello: schema, t_s, entry_s, process_start_s (10 ms grain; null + why), timens_offset_s, utc,
  * pid, rank, world, argv, exe {path, sha256}, versions {nanochat, glibc, jansson, …}, build

@@ -11,6 +11,7 @@
 #include "common/spawn.h"
 #include "workload/comm.h"
 #include "workload/step_page.h"
+#include "workload/trial_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,6 +47,7 @@ struct launch {
     struct step_page page;
     struct topo_plan plan; /* where each rank goes */
     int master_port;
+    bool shared_logs; /* of the node's ranks, not each its own */
     sigset_t watched, old_mask;
 };
 
@@ -94,6 +96,7 @@ static void common_environment(struct strv *env, const struct launch *l)
         strv_push(env, *p);
     set_int(env, ENV_WORLD_SIZE, c->nproc * c->nnodes);
     set_int(env, ENV_LOCAL_WORLD_SIZE, c->nproc);
+    set_int(env, ENV_GROUP_RANK, c->node_rank);
     strv_env_set(env, ENV_MASTER_ADDR, c->master_addr ? c->master_addr : "127.0.0.1");
     set_int(env, ENV_MASTER_PORT, l->master_port);
     if (l->page.fd >= 0)
@@ -106,20 +109,28 @@ static int global_rank(const struct launch *l, int local)
     return l->config->node_rank * l->config->nproc + local;
 }
 
-static char *log_path(const struct launch *l, const char *format, int local)
+enum log { LOG_OUT, LOG_ERR };
+
+static char *log_path(const struct launch *l, enum log which, int local)
 {
     char name[32];
-    snprintf(name, sizeof name, format, global_rank(l, local));
+    if (l->shared_logs)
+        snprintf(name, sizeof name, which == LOG_OUT ? NODE_OUT_FMT : NODE_ERR_FMT,
+                 l->config->node_rank);
+    else
+        snprintf(name, sizeof name, which == LOG_OUT ? RANK_OUT_FMT : RANK_ERR_FMT,
+                 global_rank(l, local));
     return mem_printf("%s/%s", l->config->log_dir, name);
 }
 
 /* -1 without an error: inherit. */
-static int open_log(const struct launch *l, const char *format, int local, struct error *err)
+static int open_log(const struct launch *l, enum log which, int local, struct error *err)
 {
     if (!l->config->log_dir)
         return -1;
-    auto_free char *path = log_path(l, format, local);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+    auto_free char *path = log_path(l, which, local);
+    const int fresh = l->shared_logs && local > 0 ? 0 : O_TRUNC;
+    int fd = open(path, O_WRONLY | O_CREAT | fresh | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0)
         error_errno(err, NANOCHAT_EXIT_WRITE, errno, "cannot create %s", path);
     return fd;
@@ -139,8 +150,8 @@ static int start_rank(struct launch *l, struct strv *env, int local, struct erro
     set_int(env, ENV_RANK, global_rank(l, local));
     set_int(env, ENV_LOCAL_RANK, local);
     set_binding(env, l, local);
-    auto_close int out = open_log(l, RANK_OUT_FMT, local, err);
-    auto_close int errors = err->code ? -1 : open_log(l, RANK_ERR_FMT, local, err);
+    auto_close int out = open_log(l, LOG_OUT, local, err);
+    auto_close int errors = err->code ? -1 : open_log(l, LOG_ERR, local, err);
     if (err->code)
         return -err->code;
     struct spawn s = {.argv = l->config->argv,
@@ -354,7 +365,7 @@ static int report_failure(const struct launch *l, int local, struct error *err)
                   global_rank(l, local), code, step);
     }
     if (l->config->log_dir) {
-        auto_free char *path = log_path(l, RANK_ERR_FMT, local);
+        auto_free char *path = log_path(l, LOG_ERR, local);
         error_hint(err, "its messages are in %s", path);
     }
     return -err->code;
@@ -392,7 +403,8 @@ static void clean_rendezvous(const struct launch *l)
 
 int launch_run(const struct launch_config *config, struct error *err)
 {
-    struct launch l = {.config = config, .master_port = config->master_port};
+    struct launch l = {
+        .config = config, .master_port = config->master_port, .shared_logs = trial_files_shared()};
     if (launch_plan(config, &l.plan, err))
         return -err->code;
     if (!l.master_port && (l.master_port = free_port(err)) < 0) {

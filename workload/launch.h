@@ -1,9 +1,11 @@
 /* Starting the ranks of a node, and ending them: what torchrun does, without Python.
  *
  * Each rank is a process group of its own with RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE,
- * MASTER_ADDR and MASTER_PORT set and /dev/null as standard input. The launcher
+ * GROUP_RANK (the node's number), MASTER_ADDR and MASTER_PORT set and /dev/null as standard input.
+ * The launcher
  *
- *   - writes rank<NNNNN>.out and .err into log_dir, or lets the ranks inherit its streams;
+ *   - writes rank<NNNNN>.out and .err into log_dir (node<NNNNN>… with NCBENCH_TRIAL_FILES=node), or
+ *     lets the ranks inherit its streams;
  *   - forwards TERM, INT, HUP, USR1 and USR2 to the ranks; TERM, INT and HUP begin the end: after
  *     grace_s, or at a second one of them, what is still there is killed;
  *   - ends all ranks when one fails (TERM, grace_s, KILL);

@@ -65,6 +65,24 @@ else
     skip "every line is strict JSON" "no jq"
 fi
 
+# ---- files that the ranks of a node share ----------------------------------------------------------
+trial shared
+export NCBENCH_TRIAL_FILES=node
+check "three ranks train into shared files" nanochat launch --nproc-per-node=3 -- "${tiny[@]}" --total-batch-size=384 --num-iterations=40
+unset NCBENCH_TRIAL_FILES
+equal "three files, and the topology" "$(cd "$NCBENCH_TRIAL_DIR" && echo [!t]*)" "events.node00000.jsonl node00000.err node00000.out"
+if command -v jq >/dev/null; then
+    events=$NCBENCH_TRIAL_DIR/events.node00000.jsonl
+    check "every line is strict JSON" jq -e . "$events"
+    equal "every rank's events are whole" "$(jq -r 'select(.event == "hello" or .event == "step" or .event == "done") | "\(.by_rank) \(.event)"' "$events" |
+        sort | uniq -c | tr -s ' ' | tr '\n' ';')" " 1 0 done; 1 0 hello; 40 0 step; 1 1 done; 1 1 hello; 40 1 step; 1 2 done; 1 2 hello; 40 2 step;"
+fi
+trial shared_failure
+NCBENCH_TRIAL_FILES=node check_rc 5 "a failing rank's messages are in the node's file" \
+    nanochat launch --nproc-per-node=2 -- "${tiny[@]}" --data-source=text --data=/nonexistent
+match "… which is named" "its messages are in $NCBENCH_TRIAL_DIR/node00000.err" "$ERR"
+match "… and they are there, both ranks'" 'rank 1: error: cannot open .*tokenizer' "$NCBENCH_TRIAL_DIR/node00000.err"
+
 # ---- binding, read back from inside --------------------------------------------------------------
 if [ "$(nproc)" -ge 2 ]; then
     trial bound

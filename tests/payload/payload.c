@@ -19,7 +19,8 @@
  *   print-file F     copy a file to standard output
  *   write-file F S   create F with text S
  *   wait-file F      until F exists
- *   hello            append a hello event to $NCBENCH_TRIAL_DIR/events.rank<RANK>.jsonl
+ *   hello            append a hello event to $NCBENCH_TRIAL_DIR/events.rank<RANK>.jsonl, or to
+ *                    events.node00000.jsonl with NCBENCH_TRIAL_FILES=node
  *   steps N S        N step events, each S seconds long
  *   torn             append half an event, without a newline
  *   done N           append a done event with exit code N
@@ -31,6 +32,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,17 +95,30 @@ static int rank_of_environment(void)
     return rank ? (int)strtol(rank, NULL, 10) : 0;
 }
 
-/* One write for one line, as the contract asks. */
+static bool shares_files(void)
+{
+    const char *files = getenv("NCBENCH_TRIAL_FILES");
+    return files && !strcmp(files, "node");
+}
+
+/* One write for one line, as the contract asks. fmt begins with "{". */
 static void event(const char *fmt, ...)
 {
     const char *dir = getenv("NCBENCH_TRIAL_DIR");
     if (!dir)
         fail("NCBENCH_TRIAL_DIR is not set");
     char path[4096], line[4096];
-    snprintf(path, sizeof path, "%s/events.rank%05d.jsonl", dir, rank_of_environment());
+    int n = 0;
+    if (shares_files()) {
+        snprintf(path, sizeof path, "%s/events.node00000.jsonl", dir);
+        n = snprintf(line, sizeof line, "\n{\"by_rank\": %d, ", rank_of_environment());
+        fmt++;
+    } else {
+        snprintf(path, sizeof path, "%s/events.rank%05d.jsonl", dir, rank_of_environment());
+    }
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(line, sizeof line, fmt, ap);
+    n += vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
     va_end(ap);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)

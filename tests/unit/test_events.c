@@ -316,6 +316,53 @@ static void a_full_disk_is_exit_10_and_leaves_whole_lines(void)
     }
 }
 
+/* What one rank could not finish spoils nothing of another's. */
+static void a_full_disk_in_a_shared_file(void)
+{
+    auto_free char *dir = unit_tmpdir();
+    auto_free char *path = mem_printf("%s/" EVENTS_NODE_FILE_FMT, dir, 3);
+    setenv(ENV_TRIAL_FILES, "node", 1);
+    setenv(ENV_GROUP_RANK, "3", 1);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(99);
+        _exit(write_until_full(dir, true));
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == NANOCHAT_EXIT_WRITE);
+    char *again = dir;
+    struct events *e = opened(&again, 1);
+    struct step_record s = a_step(0);
+    events_step(e, &s);
+    CU_ASSERT_EQUAL(events_finish(e, 0, NULL), 0);
+    unsetenv(ENV_TRIAL_FILES);
+    unsetenv(ENV_GROUP_RANK);
+
+    auto_str text = STR_INIT;
+    auto_error struct error err = ERROR_INIT;
+    int whole[2] = {0, 0}, broken = 0, steps_of_second = 0;
+    CU_ASSERT_EQUAL_FATAL(fs_read_file(path, &text, 1, &err), 0);
+    for (char *save = NULL, *line = strtok_r(text.data, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        json_error_t why;
+        json_t *event = json_loads(line, 0, &why);
+        int64_t rank = -1;
+        if (json_read_i64(event, EVENT_BY_RANK, &rank) && (rank == 0 || rank == 1))
+            whole[rank]++;
+        else
+            broken++;
+        steps_of_second += rank == 1 && !strcmp(json_read_str(event, "event"), EVENT_STEP);
+        json_decref(event);
+    }
+    CU_ASSERT(whole[0] > 20);
+    CU_ASSERT_EQUAL(whole[1], 5); /* hello, two of exec, step, done */
+    CU_ASSERT_EQUAL(steps_of_second, 1);
+    CU_ASSERT(broken <= 1);
+}
+
 static void no_allocation_in_a_step(void)
 {
     if (!COUNTING) {
@@ -356,4 +403,5 @@ UNIT_MAIN({"without a trial directory nothing happens", without_a_trial_director
           {"one file a rank", one_file_a_rank},
           {"a full disk is exit 10 and leaves whole lines",
            a_full_disk_is_exit_10_and_leaves_whole_lines},
+          {"a full disk in a shared file", a_full_disk_in_a_shared_file},
           {"no allocation in a step", no_allocation_in_a_step})

@@ -145,6 +145,41 @@ static void a_directory_holds_ranks_in_order(void)
     error_release(&err);
 }
 
+static void ranks_share_a_file(void)
+{
+    auto_free char *dir = unit_tmpdir();
+    struct error err = ERROR_INIT;
+    struct trial_events t;
+    put(dir, "events.rank00007.jsonl", "{\"event\":\"hello\"}\n");
+    put(dir, "events.node00000.jsonl",
+        "\n{\"event\":\"hello\",\"by_rank\":3}\n"
+        "\n{\"event\":\"hello\",\"by_rank\":1}\n{\"event\":\"done\",\"by_rank\":1,\"exit_code\":0}"
+        "\n"
+        "\n{\"event\":\"step\",\"by_rank\":3,\"ste" /* killed in the middle of a write */
+        "\n{\"event\":\"hello\",\"by_rank\":2}\n"
+        "\n{\"event\":\"hello\"}\n" /* nobody's */
+        "\n{\"event\":\"hello\",\"by_rank\":-4}\n"
+        "\n{\"event\":\"hello\",\"by_rank\":99999999999}\n"
+        "\n{\"by_rank\":2}\n"
+        "\n{\"event\":\"done\",\"by_rank\":2");
+    put(dir, "events.node00001.jsonl", "\n{\"event\":\"hello\",\"by_rank\":0}\n");
+    put(dir, "events.nodex.jsonl", "\n{\"event\":\"hello\",\"by_rank\":8}\n");
+    CU_ASSERT(trial_events_load(dir, &t, &err) == 0);
+    const int ranks[] = {0, 1, 2, 3, 7};
+    CU_ASSERT_EQUAL_FATAL(t.count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        CU_ASSERT_EQUAL(t.items[i].rank, ranks[i]);
+        CU_ASSERT_EQUAL(t.items[i].hellos, 1);
+    }
+    CU_ASSERT(t.items[1].done != NULL && t.items[2].done == NULL && t.items[3].done == NULL);
+    CU_ASSERT_EQUAL(t.items[2].bad_lines, 1);
+    CU_ASSERT_EQUAL(t.files, 3);
+    CU_ASSERT_EQUAL(t.nobodys_lines, 4);
+    CU_ASSERT_EQUAL(t.torn_files, 1);
+    trial_events_release(&t);
+    error_release(&err);
+}
+
 static void the_last_step_is_found(void)
 {
     auto_free char *dir = unit_tmpdir();
@@ -163,4 +198,5 @@ UNIT_MAIN({"reads a whole file", reads_a_whole_file}, {"any prefix is read", any
           {"odd files are read as far as they make sense",
            odd_files_are_read_as_far_as_they_make_sense},
           {"a directory holds ranks in order", a_directory_holds_ranks_in_order},
+          {"ranks that share a file", ranks_share_a_file},
           {"the last step is found", the_last_step_is_found})
