@@ -157,7 +157,8 @@ static json_t *type_percent(const struct typing *t)
 {
     double ratio, number;
     if (num_parse_percent(t->value->text, &ratio) &&
-        (ratio > 0 || (ratio == 0 && !(t->key->flags & SCHEMA_POSITIVE))))
+        (ratio > 0 || (ratio == 0 && !(t->key->flags & SCHEMA_POSITIVE))) &&
+        !((t->key->flags & SCHEMA_SHARE) && ratio > 1))
         return json_real(ratio);
     struct diag *d = mistyped(t);
     if (num_parse_f64(t->value->text, &number) && number >= 0) {

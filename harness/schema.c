@@ -113,4 +113,6 @@ void schema_append_expected(const struct schema_key *key, struct str *out)
         append_choices(key, out);
     else if (key->type == SCHEMA_INT || key->type == SCHEMA_NUMBER)
         append_bounds(key, out);
+    if (key->flags & SCHEMA_SHARE)
+        str_append(out, ", at most 100%");
 }

@@ -39,6 +39,7 @@ enum schema_flag {
     SCHEMA_NON_EMPTY = 1 << 4, /* a list or text that must not be empty */
     SCHEMA_FLAG = 1 << 5,      /* option without a value when true */
     SCHEMA_POSITIVE = 1 << 6,  /* > 0 */
+    SCHEMA_SHARE = 1 << 7,     /* a percentage of a whole */
 };
 
 struct schema_key {

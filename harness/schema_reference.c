@@ -62,6 +62,8 @@ static void append_type(const struct schema_key *key, struct str *out)
         str_appendf(out, "%s`%s`", i ? ", " : "", key->choices[i]);
     if (name)
         str_append(out, name);
+    if (key->flags & SCHEMA_SHARE)
+        str_append(out, ", at most 100%");
     char low[NUM_F64_MAX], high[NUM_F64_MAX];
     if (key->min < key->max && key->max < 1e15)
         str_appendf(out, ", %s to %s", num_format_f64(low, key->min),

@@ -220,11 +220,11 @@ const struct schema_key schema_keys[] = {
     KEY("gates[].max", NUMBER, 0, NULL, "Largest median of the metric."),
 
     KEY("disturbance", MAP, 0, NULL, "When a trial counts as disturbed by others; its block is repeated at the end."),
-    KEY("disturbance.foreign_cpu", PERCENT, SCHEMA_POSITIVE, "5%", "CPU time of processes outside the trial, of the ranks' PUs."),
-    KEY("disturbance.steal", PERCENT, SCHEMA_POSITIVE, "0.5%", "CPU time that the hypervisor took, and more than three times the session's median."),
-    KEY("disturbance.gpu_clocks", PERCENT, SCHEMA_POSITIVE, "5%", "Samples of a rank's GPU with clocks held back for heat or by a power brake."),
+    KEY("disturbance.foreign_cpu", PERCENT, SCHEMA_POSITIVE | SCHEMA_SHARE, "5%", "CPU time of processes outside the trial, of the ranks' PUs."),
+    KEY("disturbance.steal", PERCENT, SCHEMA_POSITIVE | SCHEMA_SHARE, "0.5%", "CPU time that the hypervisor took, and more than three times the session's median."),
+    KEY("disturbance.gpu_clocks", PERCENT, SCHEMA_POSITIVE | SCHEMA_SHARE, "5%", "Samples of a rank's GPU with clocks held back for heat or by a power brake."),
     KEY("disturbance.gpu_processes", BOOL, 0, "true", "A process that is not the trial's and computes on a rank's GPU; false where a server of the site always does."),
-    KEY("disturbance.max_repeated", PERCENT, 0, "25%", "At most so many of a cell's analysed blocks are repeated; one at least, unless 0%."),
+    KEY("disturbance.max_repeated", PERCENT, SCHEMA_SHARE, "25%", "At most so many of a cell's analysed blocks are repeated; one at least, unless 0%."),
 
     KEY("limits", MAP, 0, NULL, "When to give up."),
     KEY("limits.trial", DURATION, SCHEMA_POSITIVE, "10m", "Longest trial."),
