@@ -297,17 +297,22 @@ match "for that reason" 'blocks were disturbed by others' "$OUT"
 equal "the analysis of all blocks stands beside" "$(jq '.comparisons[0].sensitivity.all_blocks[0] > 0' "$OUT")" true
 equal "pressure is recorded" "$(jq -s 'map(.host[0] | has("psi_cpu_some_s") and has("psi_io_some_s")) | all' "$S/trials.jsonl")" true
 busy() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
-a=$(busy)
-sleep 1
-b=$(busy)
-if [ $((b - a)) -le 2 ]; then
-    sed 's/^name: load/name: quiet/' "$T/load.yaml" >"$T/quiet.yaml"
+is_quiet() {
+    local before
+    before=$(busy)
+    sleep 1
+    [ $(($(busy) - before)) -le 2 ]
+}
+# Others may come in the middle of it: three tries.
+sed 's/^name: load/name: quiet/' "$T/load.yaml" >"$T/quiet.yaml"
+outcomes=
+for _ in 1 2 3; do
+    is_quiet || continue
     check "the same on a quiet machine" timeout 120 ncbench run "$T/quiet.yaml" --out "$R" --progress none
-    S=$(tail -n 1 "$OUT")
-    equal "is not disturbed" "$(jq -r .outcome "$S/trials.jsonl" | sort -u)" ok
-else
-    skip "a quiet machine" "others use the CPUs here"
-fi
+    outcomes=$(jq -r .outcome "$(tail -n 1 "$OUT")/trials.jsonl" | sort -u)
+    [ "$outcomes" != ok ] || break
+done
+if [ -n "$outcomes" ]; then equal "is not disturbed" "$outcomes" ok; else skip "a quiet machine" "others use the CPUs here"; fi
 export NCBENCH_WATCH=off
 check "not watched" timeout 120 ncbench run "$T/load.yaml" --out "$R" --progress none
 S=$(tail -n 1 "$OUT")
