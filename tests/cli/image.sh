@@ -80,6 +80,8 @@ cp "$OUT" "$T/first"
 check "two builds give the same bytes" cmp "$T/a.tar" "$T/b.tar"
 mkdir "$T/oci" "$T/layer"
 tar -xf "$T/a.tar" -C "$T/oci"
+tar -tf "$T/a.tar" >"$T/names"
+no_match "no entry for the folder itself, which apptainer refuses" '^\./' "$T/names"
 digest=$(sed -n 's/^digest *sha256://p' "$T/first")
 check "the digest is that of the manifest" \
     sh -c "cd '$T/oci/blobs/sha256' && echo '$digest  $digest' | sha256sum -c -"
@@ -203,6 +205,9 @@ if command -v apptainer >/dev/null; then
         }
         equal "the same files, owners and times" "$(listing "$T/s.sif")" "$(listing "$T/r.sif")"
         match "which are those of an archive" '0/0 .* 1970-01-01 .*squashfs-root/usr/local/bin/nanochat$' <(listing "$T/r.sif")
+        check "our archive becomes a SIF, too" "$BIN/ncbench" image import "$T/a.tar" --runtime apptainer --output "$T/o.sif"
+        apptainer --quiet exec ${as_root:+--no-privs} "$T/o.sif" /usr/local/bin/nanochat --version >"$OUT" 2>"$ERR"
+        check_answer
         # Since 1.5 it takes SOURCE_DATE_EPOCH; before, each SIF has its own date and identity.
         if dpkg --compare-versions "$(apptainer --version | sed 's/.*version //')" ge 1.5 2>/dev/null; then
             check "two builds give the same SIF" cmp "$T/r.sif" "$T/s.sif"
