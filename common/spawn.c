@@ -198,6 +198,12 @@ static bool reap_until(pid_t pid, double deadline, int *status)
 int spawn_capture(char *const *argv, char *const *env, double timeout_s, struct str *out,
                   struct str *errout, int *status, int code, struct error *err)
 {
+    return spawn_capture_in(NULL, argv, env, timeout_s, out, errout, status, code, err);
+}
+
+int spawn_capture_in(const char *cwd, char *const *argv, char *const *env, double timeout_s,
+                     struct str *out, struct str *errout, int *status, int code, struct error *err)
+{
     int o[2], e[2];
     if (pipe2(o, O_CLOEXEC))
         return error_errno(err, code, errno, "cannot make a pipe");
@@ -206,8 +212,12 @@ int spawn_capture(char *const *argv, char *const *env, double timeout_s, struct 
         close(o[1]);
         return error_errno(err, code, errno, "cannot make a pipe");
     }
-    struct spawn s = {
-        .argv = argv, .env = env, .stdout_fd = o[1], .stderr_fd = e[1], .new_group = true};
+    struct spawn s = {.argv = argv,
+                      .env = env,
+                      .cwd = cwd,
+                      .stdout_fd = o[1],
+                      .stderr_fd = e[1],
+                      .new_group = true};
     int failed = spawn_start(&s, code, err);
     close(o[1]);
     close(e[1]);

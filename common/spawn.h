@@ -60,6 +60,9 @@ int spawn_start(struct spawn *s, int code, struct error *err);
  * Not being able to start it, and the deadline, are errors; a non-zero exit is not. */
 int spawn_capture(char *const *argv, char *const *env, double timeout_s, struct str *out,
                   struct str *errout, int *status, int code, struct error *err);
+/* The same in the directory cwd; NULL: unchanged. */
+int spawn_capture_in(const char *cwd, char *const *argv, char *const *env, double timeout_s,
+                     struct str *out, struct str *errout, int *status, int code, struct error *err);
 
 /* From now on a pending signal of these (INT, TERM, HUP; the caller blocks them) ends spawn_capture
  * with an error: the child's group gets TERM, later KILL. The signal stays pending. NULL: none. */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct image_options {
-    char *name, *dir, *archive, *layout, *squashfs, *nanochat, *runtime, *output;
+    char *name, *dir, *archive, *layout, *squashfs, *sif, *nanochat, *runtime, *output;
     bool no_cuda, cold, json;
 };
 
@@ -34,6 +34,10 @@ const struct option_spec image_options[] = {
      "write the root file system as a squashfs, for enroot, pyxis, apptainer and charliecloud; "
      "/bin/sh is put in as well, which enroot needs; without --name nothing goes into podman's "
      "store"},
+    {"sif", 0, OPT_STRING, offsetof(struct image_options, sif), NULL, 0, 0, "FILE",
+     "write the root file system as a SIF, by apptainer or singularity; without --name nothing "
+     "goes "
+     "into podman's store"},
     {"nanochat", 0, OPT_STRING, offsetof(struct image_options, nanochat), NULL, 0, 0, "PATH",
      "the program to put in; default: the one beside ncbench, else the one on PATH"},
     {"no-cuda", 0, OPT_BOOL, offsetof(struct image_options, no_cuda), NULL, 0, 0, NULL,
@@ -72,7 +76,7 @@ static int find_nanochat(const struct image_options *o, char **out, struct error
 
 /* Where the time of a build went. */
 struct build_times {
-    double files_s, archive_s, squashfs_s, store_s;
+    double files_s, archive_s, squashfs_s, sif_s, store_s;
 };
 
 struct build {
@@ -81,8 +85,9 @@ struct build {
     char *work;     /* owned, removed */
     bool to_store;
     struct image_root root;
-    char *digest; /* owned; NULL for a directory or a squashfs alone */
+    char *digest; /* owned; NULL for a directory, a squashfs or a SIF alone */
     char squashfs_sha256[SHA256_HEX];
+    struct image_sif sif;
     struct build_times times;
 };
 
@@ -121,6 +126,17 @@ static int build_squashfs(struct build *b, struct error *err)
     return failed;
 }
 
+/* The last one, as it adds to the root and takes away again. */
+static int build_sif(struct build *b, struct error *err)
+{
+    double start = clock_mono_s();
+    if (!b->options->sif)
+        return 0;
+    int failed = image_sif(&b->root, b->work, b->options->sif, &b->sif, err);
+    b->times.sif_s = clock_mono_s() - start;
+    return failed;
+}
+
 static int build_archive(struct build *b, struct error *err)
 {
     double start = clock_mono_s();
@@ -156,7 +172,7 @@ static void print_build_json(const struct build *b, struct str *out)
     if (b->digest)
         json_put_str(obj, "digest", b->digest);
     else
-        json_put_null(obj, "digest", "a directory and a squashfs have none");
+        json_put_null(obj, "digest", "a directory, a squashfs and a SIF have none");
     if (b->options->dir)
         json_put_str(obj, "dir", b->options->dir);
     if (b->options->archive)
@@ -167,6 +183,12 @@ static void print_build_json(const struct build *b, struct str *out)
         json_put_str(obj, "squashfs", b->options->squashfs);
         json_put_str(obj, "squashfs_sha256", b->squashfs_sha256);
         json_put_f64(obj, "squashfs_s", b->times.squashfs_s);
+    }
+    if (b->options->sif) {
+        json_put_str(obj, "sif", b->options->sif);
+        json_put_str(obj, "sif_sha256", b->sif.sha256);
+        json_put_str(obj, "sif_builder", b->sif.builder);
+        json_put_f64(obj, "sif_s", b->times.sif_s);
     }
     json_put_str(obj, "nanochat", b->nanochat);
     json_put_str(obj, "nanochat_sha256", b->root.sha256);
@@ -187,7 +209,7 @@ static void print_build_json(const struct build *b, struct str *out)
 
 static void print_build_text(const struct build *b, struct str *out)
 {
-    char size[32], files[32], archive[32], squashfs[32], store[32];
+    char size[32], files[32], archive[32], squashfs[32], sif[32], store[32];
     if (b->to_store)
         str_appendf(out, "image      %s\n", b->options->name);
     if (b->options->archive)
@@ -196,6 +218,9 @@ static void print_build_text(const struct build *b, struct str *out)
         str_appendf(out, "layout     %s\n", b->options->layout);
     if (b->options->squashfs)
         str_appendf(out, "squashfs   %s, sha256 %.12s\n", b->options->squashfs, b->squashfs_sha256);
+    if (b->options->sif)
+        str_appendf(out, "sif        %s, sha256 %.12s, by %s\n", b->options->sif, b->sif.sha256,
+                    b->sif.builder);
     if (b->options->dir)
         str_appendf(out, "directory  %s\n", b->options->dir);
     if (b->digest)
@@ -213,6 +238,8 @@ static void print_build_text(const struct build *b, struct str *out)
     if (b->options->squashfs)
         str_appendf(out, ", squashfs %s",
                     num_format_duration(squashfs, sizeof squashfs, b->times.squashfs_s));
+    if (b->options->sif)
+        str_appendf(out, ", sif %s", num_format_duration(sif, sizeof sif, b->times.sif_s));
     if (b->to_store)
         str_appendf(out, ", podman load %s",
                     num_format_duration(store, sizeof store, b->times.store_s));
@@ -228,11 +255,12 @@ static int write_stdout(const struct str *text, struct error *err)
 
 static int do_build(const struct image_options *o, bool named, struct error *err)
 {
-    struct build b = {.options = o,
-                      .to_store = named || (!o->dir && !o->archive && !o->layout && !o->squashfs)};
+    struct build b = {
+        .options = o,
+        .to_store = named || (!o->dir && !o->archive && !o->layout && !o->squashfs && !o->sif)};
     auto_str out = STR_INIT;
     int failed = find_nanochat(o, &b.nanochat, err) || make_work(&b, err) || build_files(&b, err) ||
-                 build_archive(&b, err) || build_squashfs(&b, err);
+                 build_archive(&b, err) || build_squashfs(&b, err) || build_sif(&b, err);
     auto_error struct error ignored = ERROR_INIT;
     if (b.work && fs_remove_tree(b.work, NCBENCH_EXIT_RESULTS, &ignored))
         log_warn("%s", ignored.message);
@@ -371,10 +399,10 @@ static int do_remove(const struct strv *names, struct error *err)
 
 /* What each takes of image_options. */
 static const struct {
-    const char *verb, *options[9];
+    const char *verb, *options[10];
 } takes[] = {
     {"build",
-     {"name", "dir", "archive", "layout", "squashfs", "nanochat", "no-cuda", "json", NULL}},
+     {"name", "dir", "archive", "layout", "squashfs", "sif", "nanochat", "no-cuda", "json", NULL}},
     {"import", {"name", "runtime", "output", "cold", "json", NULL}},
     {"list", {"json", NULL}},
     {"rm", {NULL}},

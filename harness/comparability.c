@@ -156,6 +156,30 @@ static bool is_label(const char *variable)
     return false;
 }
 
+static const char *text_of(const struct side *s)
+{
+    const char *text = json_string_value(s->value);
+    return text ? text : "";
+}
+
+/* Is `longer` what apptainer makes of `shorter`: a search path with its folder behind it? */
+static bool is_apptainers(const char *shorter, const char *longer)
+{
+    static const char folder[] = "/.singularity.d/libs";
+    size_t n = strlen(shorter);
+    if (strncmp(shorter, longer, n) != 0 || (n && longer[n] != ':'))
+        return false;
+    return !strcmp(longer + n + (n > 0), folder);
+}
+
+/* The folder is for the libraries that --nv brings in, and empty without; which libraries a rank
+ * has loaded is compared apart. Every SIF names it. */
+static bool is_apptainers_folder(const char *variable, const struct side *a, const struct side *b)
+{
+    return !strcmp(variable, "LD_LIBRARY_PATH") &&
+           (is_apptainers(text_of(a), text_of(b)) || is_apptainers(text_of(b), text_of(a)));
+}
+
 /* Labels choose no algorithm; and which of its own helpers NVIDIA's driver has opened by the time
  * of the evidence (the compiler of PTX, say, where its cache has no answer) depends on what ran
  * before. Two versions of one are still a difference. */
@@ -163,7 +187,7 @@ static bool changes_no_result(const struct comparability_item *item, const char 
                               const struct side *a, const struct side *b)
 {
     if (item->rule == RULE_VARIABLES)
-        return is_label(key);
+        return is_label(key) || is_apptainers_folder(key, a, b);
     return item->rule == RULE_LIBRARIES && str_starts_with(key, "libnvidia-") &&
            (no_value(a) || no_value(b));
 }

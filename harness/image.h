@@ -6,6 +6,7 @@
  *   image_oci_write    that directory as an OCI archive, reproducible to the byte
  *   image_oci_layout   the same as an OCI layout directory, for skopeo, umoci, enroot's load
  *   image_squashfs     it as one file: enroot, pyxis, apptainer, charliecloud
+ *   image_sif          the same for apptainer, by apptainer itself
  *   image_store_*      podman's store: load, list, remove
  *
  * The libraries keep their paths, symbolic links included, so that the dynamic loader inside takes
@@ -102,6 +103,17 @@ int image_root_add_shell(struct image_root *root, struct error *err);
  * failed. */
 int image_squashfs(const struct image_root *root, const char *path, char sha256[static SHA256_HEX],
                    struct error *err);
+/* Write a root as a SIF, as image_squashfs does, by `apptainer build`, else by singularity's. The
+ * two labels go into it, and the root is left as it was. What the builder leaves behind goes into
+ * `work`, which must exist. From apptainer 1.5 on, and only then, the same root gives the same
+ * bytes: the builders before that put the hour and a random number in. 4: there is no builder, or
+ * it failed. */
+struct image_sif {
+    char sha256[SHA256_HEX]; /* of the file */
+    char builder[64];        /* "apptainer 1.4.5" */
+};
+int image_sif(const struct image_root *root, const char *work, const char *path,
+              struct image_sif *out, struct error *err);
 /* Seconds since 1970 that all files get: SOURCE_DATE_EPOCH, else 0. 2: it is not a number. */
 int image_epoch(int64_t *out, struct error *err);
 

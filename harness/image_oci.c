@@ -8,6 +8,7 @@
 #include "common/num.h"
 #include "common/protocol.h"
 #include "common/spawn.h"
+#include "runtimes/client.h"
 #include "runtimes/runtime.h"
 
 #include <elf.h>
@@ -34,31 +35,26 @@ int image_epoch(int64_t *out, struct error *err)
                      text);
 }
 
-/* GNU tar, with everything that varies pinned. */
-static int make_tar(const char *dir, const char *path, struct error *err)
+/* By name: an entry for the folder itself ("./") is an illegal path to apptainer. */
+#define LAYOUT_NAMES "blobs index.json oci-layout"
+
+/* GNU tar, with everything that varies pinned. names: what of dir, words with blanks between. */
+static int make_tar(const char *dir, const char *names, const char *path, struct error *err)
 {
     int64_t epoch;
     if (image_epoch(&epoch, err))
         return -err->code;
-    auto_free char *mtime = mem_printf("--mtime=@%lld", (long long)epoch);
-    char *argv[] = {(char *)"tar",
-                    (char *)"--create",
-                    (char *)"--file",
-                    (char *)path,
-                    (char *)"--format=gnu",
-                    (char *)"--sort=name",
-                    mtime,
-                    (char *)"--owner=0",
-                    (char *)"--group=0",
-                    (char *)"--numeric-owner",
-                    (char *)"--directory",
-                    (char *)dir,
-                    (char *)".",
-                    NULL};
+    auto_strv argv = STRV_INIT;
+    client_words(&argv,
+                 "tar --create --format=gnu --sort=name --owner=0 --group=0 --numeric-owner");
+    strv_pushf(&argv, "--mtime=@%lld", (long long)epoch);
+    strv_pushf(&argv, "--file=%s", path);
+    strv_pushf(&argv, "--directory=%s", dir);
+    client_words(&argv, names);
     auto_str errout = STR_INIT;
     int status;
-    if (spawn_capture(argv, NULL, TAR_TIMEOUT_S, NULL, &errout, &status, NCBENCH_EXIT_ENVIRONMENT,
-                      err))
+    if (spawn_capture(argv.items, NULL, TAR_TIMEOUT_S, NULL, &errout, &status,
+                      NCBENCH_EXIT_ENVIRONMENT, err))
         return -err->code;
     if (status)
         return error_set(err, NCBENCH_EXIT_RESULTS, "tar of %s: %s", dir, str_trim(errout.data));
@@ -183,7 +179,7 @@ static int write_layout(const struct image_root *root, const char *name, const c
     if (image_epoch(&epoch, err) || read_architecture(root, &architecture, err) ||
         fs_mkdir_p(blobs, NCBENCH_EXIT_RESULTS, err) ||
         fs_write_atomic(marker, version, strlen(version), NCBENCH_EXIT_RESULTS, err) ||
-        make_tar(root->dir, tar, err) || add_blob_file(layout, tar, &layer, err))
+        make_tar(root->dir, ".", tar, err) || add_blob_file(layout, tar, &layer, err))
         return -err->code;
     auto_json *config_json = make_config(root, architecture, &layer, epoch);
     if (add_blob_json(layout, config_json, &config, err))
@@ -205,7 +201,8 @@ static int write_archive(const struct image_root *root, const char *name, const 
     auto_free char *tar = mem_printf("%s/layer.tar", work);
     struct blob manifest;
     if (fs_remove_tree(layout, NCBENCH_EXIT_RESULTS, err) ||
-        write_layout(root, name, layout, tar, &manifest, err) || make_tar(layout, path, err))
+        write_layout(root, name, layout, tar, &manifest, err) ||
+        make_tar(layout, LAYOUT_NAMES, path, err))
         return -err->code;
     *digest = mem_printf("sha256:%s", manifest.sha256);
     return fs_remove_tree(layout, NCBENCH_EXIT_RESULTS, err);

@@ -1,5 +1,12 @@
-/* apptainer: a SIF or squashfs file, or a directory. It becomes the program, so that signals go
- * straight to it and there is nothing to clean up.
+/* apptainer: a SIF or squashfs file, or a directory. It stays, in the same process group, as the
+ * parent of the program: hands signals on (what the group gets comes twice), takes the program with
+ * it when it is killed, and ends by the signal that ended the program. Only the program bears the
+ * trial's marker: apptainer starts itself anew with an environment of its own.
+ *
+ * Nothing is left to clean up: its mounts and its folder lie in a mount namespace, a loop device
+ * (root's) ends with its mount. Where squashfuse mounts the image (a user's), it is a child in a
+ * session of its own, which apptainer ends however the program ended. After KILL for apptainer it
+ * stays, with the mount, for ever: an orphan of the harness, which finds it by descent.
  *
  * --cleanenv keeps the host's variables out; ours go in as APPTAINERENV_NAME in its environment,
  * which carries every byte when --no-eval keeps a shell from reading them. Two it treats its own
@@ -61,14 +68,21 @@ static int check_spec(const struct runtime_spec *spec, const struct mounts *moun
     return mounts_check_csv(mounts, spec->kind, err);
 }
 
+static int no_source(const struct runtime_spec *spec, const char *source, struct error *err)
+{
+    bool dir = client_given(spec->rootfs);
+    error_set(err, NCBENCH_EXIT_ENVIRONMENT, "runtime %s: %s %s is no %s", spec->name,
+              dir ? "rootfs" : "image", source, dir ? "directory" : "file");
+    return error_hint(err, "`ncbench image build %s` makes one of the local build",
+                      dir ? "--dir DIR" : "--sif FILE");
+}
+
 static int check_host(const struct runtime_spec *spec, struct error *err)
 {
     const int code = NCBENCH_EXIT_ENVIRONMENT;
     const char *source = client_source(spec);
     if (client_given(spec->rootfs) ? !fs_is_dir(source) : !fs_exists(source) || fs_is_dir(source))
-        return error_set(err, code, "runtime %s: %s %s is no %s", spec->name,
-                         client_given(spec->rootfs) ? "rootfs" : "image", source,
-                         client_given(spec->rootfs) ? "directory" : "file");
+        return no_source(spec, source, err);
     /* It would do nothing, without a word. */
     if (strv_contains(&spec->options, "--nv") && !fs_exists("/dev/nvidiactl"))
         return error_set(err, code, "runtime %s: option --nv, but /dev/nvidiactl does not exist",
@@ -153,12 +167,18 @@ static int make_argv(const struct runtime_launch *launch, struct strv *argv, str
 
 static enum outcome classify(const struct runtime_evidence *evidence, struct str *reason)
 {
-    static const char *const markers[] = {"FATAL:", "ERROR", NULL};
+    static const char *const markers[] = {"FATAL:", "ERROR", "Error for command", NULL};
+    /* Those of its own making before those of the program, which are as short as errno's text. */
     static const struct message_rule rules[] = {
         {0, "error while loading shared libraries", NULL, OUTCOME_RUNTIME_FAILED},
         {255, "FATAL:", "executable file not found", OUTCOME_NOT_FOUND},
         {255, "FATAL:", "could not open image", OUTCOME_UNAVAILABLE},
-        {255, "FATAL:", "mount source", OUTCOME_RUNTIME_FAILED},
+        {255, "FATAL:", "loading overlay images", OUTCOME_UNAVAILABLE},
+        {255, "FATAL:", "could not use fakeroot", OUTCOME_UNAVAILABLE},
+        {255, "FATAL:", "open /dev/fuse", OUTCOME_UNAVAILABLE},
+        {255, "FATAL:", "container creation failed", OUTCOME_RUNTIME_FAILED},
+        {255, "FATAL:", "set working directory", OUTCOME_RUNTIME_FAILED},
+        {255, "FATAL:", "is a directory", OUTCOME_NOT_EXECUTABLE},
         {255, "FATAL:", "xec format error", OUTCOME_NOT_EXECUTABLE},
         {255, "FATAL:", "ermission denied", OUTCOME_NOT_EXECUTABLE},
         {255, "FATAL:", "o such file", OUTCOME_NOT_FOUND},

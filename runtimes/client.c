@@ -4,6 +4,7 @@
 #include "common/fs.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "runtimes/messages.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -16,29 +17,45 @@ bool client_given(const char *s)
     return s && *s;
 }
 
-int client_run(const struct strv *argv, const struct strv *env, double timeout_s, struct str *out,
-               struct str *errout, int *rc, struct error *err)
+static int run_in(const char *cwd, const struct strv *argv, const struct strv *env,
+                  double timeout_s, struct str *out, struct str *errout, int *rc, struct error *err)
 {
     static char *const none[] = {NULL};
     int status;
-    if (spawn_capture(argv->items, env->count ? env->items : none, timeout_s, out, errout, &status,
-                      NCBENCH_EXIT_ENVIRONMENT, err))
+    *rc = -1;
+    if (spawn_capture_in(cwd, argv->items, env->count ? env->items : none, timeout_s, out, errout,
+                         &status, NCBENCH_EXIT_ENVIRONMENT, err))
         return -err->code;
     *rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return 0;
 }
 
+int client_run(const struct strv *argv, const struct strv *env, double timeout_s, struct str *out,
+               struct str *errout, int *rc, struct error *err)
+{
+    return run_in(NULL, argv, env, timeout_s, out, errout, rc, err);
+}
+
 int client_must(const struct strv *argv, const struct strv *env, double timeout_s, const char *what,
                 struct error *err)
 {
+    return client_must_in(NULL, argv, env, timeout_s, what, err);
+}
+
+int client_must_in(const char *cwd, const struct strv *argv, const struct strv *env,
+                   double timeout_s, const char *what, struct error *err)
+{
     auto_str errout = STR_INIT;
     int rc;
-    if (client_run(argv, env, timeout_s, NULL, &errout, &rc, err))
+    if (run_in(cwd, argv, env, timeout_s, NULL, &errout, &rc, err))
         return error_wrap(err, "%s", what);
     if (rc == 0)
         return 0;
+    auto_str plain = STR_INIT; /* the last line may be the end of a colour */
+    messages_clean(errout.data, &plain);
     return error_set(err, NCBENCH_EXIT_ENVIRONMENT, "%s: %s exit %d: %s", what,
-                     fs_basename(argv->items[0]), rc, client_last_line(&errout));
+                     fs_basename(argv->items[0]), rc,
+                     client_last_line(plain.len ? &plain : &errout));
 }
 
 void client_words(struct strv *argv, const char *words)

@@ -19,6 +19,9 @@ int client_run(const struct strv *argv, const struct strv *env, double timeout_s
  * does not. what: "importing x.sqsh". */
 int client_must(const struct strv *argv, const struct strv *env, double timeout_s, const char *what,
                 struct error *err);
+/* The same in the directory cwd. */
+int client_must_in(const char *cwd, const struct strv *argv, const struct strv *env,
+                   double timeout_s, const char *what, struct error *err);
 /* Append the words of a line, split at blanks. */
 void client_words(struct strv *argv, const char *words);
 /* The last line: programs print their warnings first. Trims text. */

@@ -11,6 +11,7 @@
 #include "common/spawn.h"
 #include "workload/comm.h"
 #include "workload/step_page.h"
+#include "workload/stop.h"
 #include "workload/trial_files.h"
 
 #include <errno.h>
@@ -42,7 +43,8 @@ struct launch {
     int alive;
     int *order; /* local ranks in the order in which they ended */
     int n_ended;
-    double kill_at; /* clock_mono_s; 0: not ending */
+    double kill_at;  /* clock_mono_s; 0: not ending */
+    double asked_at; /* clock_mono_s of the signal that asked for it; 0: a rank failed */
     bool killed;
     struct step_page page;
     struct topo_plan plan; /* where each rank goes */
@@ -231,17 +233,26 @@ static void reap(struct launch *l)
         begin_end(l, SIGTERM);
 }
 
+/* A second signal ends it at once; those that come together are one, as in the ranks: a runtime's
+ * client hands on what our group gets as well. */
+static void end_by_signal(struct launch *l, int sig)
+{
+    double now = clock_mono_s();
+    if (!l->kill_at) {
+        l->asked_at = now;
+        begin_end(l, sig);
+    } else if (!l->asked_at || now - l->asked_at >= STOP_TWICE_S) {
+        kill_all(l);
+    }
+}
+
 static void handle_signal(struct launch *l, int sig)
 {
     switch (sig) {
     case SIGCHLD: reap(l); break;
     case SIGUSR1:
     case SIGUSR2: signal_ranks(l, sig); break;
-    default:
-        if (l->kill_at)
-            kill_all(l);
-        else
-            begin_end(l, sig);
+    default: end_by_signal(l, sig);
     }
 }
 

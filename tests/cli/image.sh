@@ -80,6 +80,8 @@ cp "$OUT" "$T/first"
 check "two builds give the same bytes" cmp "$T/a.tar" "$T/b.tar"
 mkdir "$T/oci" "$T/layer"
 tar -xf "$T/a.tar" -C "$T/oci"
+tar -tf "$T/a.tar" >"$T/names"
+no_match "no entry for the folder itself, which apptainer refuses" '^\./' "$T/names"
 digest=$(sed -n 's/^digest *sha256://p' "$T/first")
 check "the digest is that of the manifest" \
     sh -c "cd '$T/oci/blobs/sha256' && echo '$digest  $digest' | sha256sum -c -"
@@ -116,6 +118,109 @@ else
     skip "a squashfs" "mksquashfs is not installed"
 fi
 
+# ---- a SIF, by a stand-in for apptainer that behaves as the real one was seen to --------------------
+mkdir -p "$T/apptainer/script"
+cp tests/shims/apptainer "$T/apptainer/"
+sif() { env PATH="$T/apptainer:$PATH" TMPDIR="$T/work" XDG_CACHE_HOME="$T/cache" "$BIN/ncbench" image build --no-cuda --nanochat "$BUILD/payload" "$@"; }
+last_call() { ls "$T"/apptainer/log/*."$1" | tail -n 1; }
+mkdir "$T/work"
+payload_sha=$(sha256sum "$BUILD/payload" | cut -c1-64)
+(
+    umask 077
+    check "build a SIF" sif --sif "$T/a.sif" --json
+    match "with its hash" "\"sif_sha256\": \"$(sha256sum "$T/a.sif" | cut -c1-64)\"" "$OUT"
+    match "with the builder's version" '"sif_builder": "apptainer 1.4.5"' "$OUT"
+    match "and no digest of a manifest" '"digest": null' "$OUT"
+    match "the archive's labels are in it" "\"ncbench.nanochat.sha256\": *\"$payload_sha\"" "$T/a.sif"
+    match "both" '"ncbench.version": *"[0-9]' "$T/a.sif"
+    match "so is the program" '^\./usr/local/bin/nanochat$' "$T/a.sif"
+    equal "the command line" "$(tr '\0' ' ' <"$(last_call argv)" | sed -E 's/tmp\.[0-9]+/tmp.PID/')" \
+        "--quiet build --force --disable-cache $T/a.sif.tmp.PID . "
+    equal "its variables" "$(tr '\0' '\n' <"$(last_call env)" | sed -E 's/=.*(ncbench-image-).*/=\1/' |
+        grep -vE '^(PATH|HOME|USER|PWD|SHLVL|_|OLDPWD)=' | sort | tr '\n' ' ')" "SOURCE_DATE_EPOCH=0 TMPDIR=ncbench-image- "
+    check "a time of one's own" env SOURCE_DATE_EPOCH=86400 TMPDIR="$T/work" PATH="$T/apptainer:$PATH" \
+        "$BIN/ncbench" image build --no-cuda --nanochat "$BUILD/payload" --sif "$T/a.sif"
+    match "is handed on" '^SOURCE_DATE_EPOCH=86400$' <(tr '\0' '\n' <"$(last_call env)")
+    match "words for people" "^sif +$T/a\.sif, sha256 [0-9a-f]{12}, by apptainer 1\.4\.5$" "$OUT"
+    check_rc 2 "a bad time" env SOURCE_DATE_EPOCH=now PATH="$T/apptainer:$PATH" "$BIN/ncbench" image build --no-cuda --sif "$T/x.sif"
+    (cd "$T" && env PATH="$T/apptainer:$PATH" "$OLDPWD/$BIN/ncbench" image build --no-cuda --nanochat "$OLDPWD/$BUILD/payload" --sif relative.sif >/dev/null 2>&1)
+    there "a path from where one is" "$T/relative.sif"
+    check "beside a directory" sif --sif "$T/a.sif" --dir "$T/sif-root"
+    absent "which gets nothing of it" "$T/sif-root/.singularity.d"
+    cp "$T/a.sif" "$T/a.was"
+
+    # What fails leaves what was there, and nothing else.
+    echo 255 >"$T/apptainer/script/build.rc"
+    printf 'INFO:    Starting build...\n\033[31mFATAL:  \033[0m While performing build: while creating SIF: no space left on device\n\033[0m\n' \
+        >"$T/apptainer/script/build.err"
+    check_rc 4 "apptainer fails" sif --sif "$T/a.sif"
+    match "in its own words" 'error: making a SIF: apptainer exit 255: FATAL: +While performing build: while creating SIF: no space left on device$' "$ERR"
+    check "the file that was there stays" cmp "$T/a.sif" "$T/a.was"
+    rm "$T"/apptainer/script/*
+    check_rc 8 "a directory that is not there" sif --sif "$T/nosuch/a.sif"
+    match "is named" "directory $T/nosuch does not exist" "$ERR"
+    equal "nothing is left aside" "$(find "$T" -maxdepth 1 -name 'a.sif*' ! -name a.sif -printf '%f ')" "a.sif.lock "
+    equal "nor in the folder for what passes" "$(ls -A "$T/work")" ""
+
+    # Two jobs, one file: by turns.
+    echo 0.5 >"$T/apptainer/script/build.sleep"
+    sif --sif "$T/a.sif" >"$T/one.out" 2>&1 &
+    check "one of two jobs" sif --sif "$T/a.sif"
+    wait $!
+    equal "and the other" $? 0
+    rm "$T/apptainer/script/build.sleep"
+
+    # Its sibling does as well; without either there is nothing to do it.
+    mv "$T/apptainer/apptainer" "$T/apptainer/singularity"
+    if command -v apptainer >/dev/null; then
+        skip "without apptainer" "it is here"
+    else
+        check "singularity in its place" sif --sif "$T/a.sif" --json
+        match "is named" '"sif_builder": "singularity 1.4.5"' "$OUT"
+        rm "$T/apptainer/singularity"
+        command -v singularity >/dev/null || check_rc 4 "neither of them" sif --sif "$T/a.sif"
+        match "is told" 'error: apptainer not found on PATH' "$ERR"
+        match "with a way" 'squashfs' "$ERR"
+    fi
+    exit $tap_failed
+) || tap_failed=1
+
+# The real one, where it is: the labels, the same files at the same times, and that it runs.
+if command -v apptainer >/dev/null; then
+    as_root=$(id -u | grep -x 0) # root may lack capabilities that apptainer would ask for
+    check "apptainer builds a SIF" env TMPDIR="$T/work" "$BIN/ncbench" image build --no-cuda --sif "$T/r.sif" --json
+    match "and tells its version" '"sif_builder": "apptainer [0-9]' "$OUT"
+    equal "nothing is left of the build" "$(ls -A "$T/work")" ""
+    check "its labels" apptainer inspect "$T/r.sif"
+    match "are ours" "^ncbench.nanochat.sha256: $sha$" "$OUT"
+    no_match "and name no folder of the build" 'ncbench-image-' "$OUT"
+    if apptainer --quiet exec ${as_root:+--no-privs} "$T/r.sif" /usr/local/bin/nanochat --version >"$OUT" 2>"$ERR"; then
+        check_answer
+        check "a second build" "$BIN/ncbench" image build --no-cuda --sif "$T/s.sif"
+        listing() {
+            local at
+            at=$(apptainer sif list "$1" | sed -nE 's/^([0-9]+) .*\|FS .*/\1/p')
+            apptainer sif dump "$at" "$1" >"$T/fs.sqsh"
+            unsquashfs -lln "$T/fs.sqsh" | grep -v 'labels\.json$'
+        }
+        equal "the same files, owners and times" "$(listing "$T/s.sif")" "$(listing "$T/r.sif")"
+        match "which are those of an archive" '0/0 .* 1970-01-01 .*squashfs-root/usr/local/bin/nanochat$' <(listing "$T/r.sif")
+        check "our archive becomes a SIF, too" "$BIN/ncbench" image import "$T/a.tar" --runtime apptainer --output "$T/o.sif"
+        apptainer --quiet exec ${as_root:+--no-privs} "$T/o.sif" /usr/local/bin/nanochat --version >"$OUT" 2>"$ERR"
+        check_answer
+        # Since 1.5 it takes SOURCE_DATE_EPOCH; before, each SIF has its own date and identity.
+        if dpkg --compare-versions "$(apptainer --version | sed 's/.*version //')" ge 1.5 2>/dev/null; then
+            check "two builds give the same SIF" cmp "$T/r.sif" "$T/s.sif"
+        else
+            skip "two builds give the same SIF" "$(apptainer --version) is older than 1.5"
+        fi
+    else
+        skip "a SIF runs" "not here: $(tail -n 1 "$ERR")"
+    fi
+else
+    skip "a SIF by apptainer itself" "apptainer is not on PATH"
+fi
+
 # ---- what cannot be ----------------------------------------------------------------------------
 check_rc 4 "no such program" ncbench image build --no-cuda --dir "$T/x" --nanochat "$T/nosuch"
 check_rc 4 "not an ELF program" ncbench image build --no-cuda --dir "$T/x" --nanochat "$T/version"
@@ -146,6 +251,7 @@ build --cold
 build --runtime podman
 build --output f
 import --squashfs f
+import --sif f
 import --archive f
 import --layout d
 import --dir d

@@ -147,6 +147,38 @@ equal "SIGTERM: the ranks' own exit code" $? 8
 for r in 0 1; do match "rank $r wrote a final event" '"event": ?"done"' <(done_of_rank $r); done
 equal "… no process is left" "$(left_over)" 0
 
+# Two at once are one: a runtime's client hands on what the whole group gets. The step is long, so that
+# the second comes while the ranks still work.
+trial doubled
+nanochat launch --nproc-per-node=2 --grace=1m -- "${tiny[@]}" --total-batch-size=16384 --num-iterations=1000000 >"$OUT" 2>"$ERR" </dev/null &
+launcher=$!
+wait_for_step 0 1
+kill -TERM "$launcher"
+sleep 0.05
+kill -TERM "$launcher" 2>/dev/null
+wait "$launcher"
+equal "SIGTERM twice at once: the ranks' own exit code" $? 8
+for r in 0 1; do match "… rank $r wrote a final event" '"event": ?"done"' <(done_of_rank $r); done
+
+# One that comes later does not wait for the grace time.
+trial insisted
+nanochat launch --nproc-per-node=2 --grace=10m -- "${tiny[@]}" --total-batch-size=16384 --num-iterations=1000000 >"$OUT" 2>"$ERR" </dev/null &
+launcher=$!
+wait_for_step 0 1
+wait_for_step 1 1
+rank=$(pid_of_rank 1)
+kill -TERM "$launcher"
+for ((i = 0; i < 20; i++)); do # the launcher wakes it once, when it asks
+    kill -STOP "$rank"
+    sleep 0.01
+done 2>/dev/null
+sleep 2.1
+kill -TERM "$launcher" 2>/dev/null
+wait "$launcher"
+equal "a SIGTERM that comes later kills" $? 8
+no_match "… before a final event" '"event": ?"done"' <(done_of_rank 1)
+equal "… no process is left" "$(left_over)" 0
+
 # ---- the launcher itself is killed ---------------------------------------------------------------
 trial orphaned
 nanochat launch --nproc-per-node=2 -- "${tiny[@]}" --num-iterations=1000000 >"$OUT" 2>"$ERR" </dev/null &

@@ -132,6 +132,7 @@ allocation() { # KIND: the host's limits and shared memory
     equal "$1: described" "$(field arm '.runtime_version | length > 2')" true
 }
 
+AS_ROOT=$(id -u | grep -x 0) # root may lack capabilities that apptainer would ask for
 # A root file system to try the clients on, with all the mount points that they take for granted.
 probe=$T/probe
 mkdir -p "$probe"/{bin,dev,proc,sys,tmp,etc,home,root,run,var/tmp}
@@ -154,14 +155,14 @@ works() {
         charliecloud) there ch-run && USER=${USER:-nobody} ch-run "$probe" -- /bin/payload exit 0 ;;
         docker) there docker && docker info ;;
         enroot) there enroot && enroot create --name "ncbench-test-$$" "$T/root.sqsh" && enroot remove --force "ncbench-test-$$" ;;
-        apptainer) there apptainer && apptainer exec "$probe" /bin/payload exit 0 ;;
+        apptainer) there apptainer && apptainer exec ${AS_ROOT:+--no-privs} "$probe" /bin/payload exit 0 ;;
     esac </dev/null 2>&1
 }
 
 conforms() { # KIND OWN-VARIABLES MOUNT-NAMES…
     local kind=$1 own=$2 why
     shift 2
-    root="rootfs: $T/root"
+    root=${IMAGE:-"rootfs: $T/root"}
     case $kind in enroot) root="image: $T/root.sqsh" ;; esac
     if ! why=$(works "$kind"); then
         check_rc 4 "$kind: the doctor sees that it does not work" ncbench doctor --runtime "$kind"
@@ -262,8 +263,38 @@ if command -v enroot >/dev/null && command -v mksquashfs >/dev/null; then
     mksquashfs "$T/squash" "$T/root.sqsh" -quiet -no-progress >/dev/null
 fi
 conforms enroot 'TERM|SHELL|PWD|USER|LOGNAME' "my run" "tab	here" 'foo,bar' 'back\slash' 'üml'
-conforms apptainer 'APPTAINER_.*|SINGULARITY_.*|PS1|PROMPT_COMMAND|PWD|HOME' \
+apptainers_own='APPTAINER_.*|SINGULARITY_.*|PS1|PROMPT_COMMAND|PWD|HOME|LANG'
+conforms apptainer "$apptainers_own" \
     "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
+# The same root file system as one file, which a loop device or squashfuse mounts.
+if works apptainer >/dev/null && apptainer --quiet build "$T/root.sif" "$T/root" >"$T/why" 2>&1 </dev/null &&
+    apptainer exec ${AS_ROOT:+--no-privs} "$T/root.sif" /bin/payload exit 0 >"$T/why" 2>&1 </dev/null; then
+    # What mounts this image: for root a loop device, for others squashfuse.
+    mounters() {
+        losetup -nO BACK-FILE 2>/dev/null | grep -xF "$T/root.sif"
+        find /proc/[0-9]*/fd -lname "$T/root.sif" 2>/dev/null
+    }
+    unmounted() { [ -z "$(mounters)" ]; }
+    IMAGE="image: $T/root.sif" conforms apptainer "$apptainers_own|LD_LIBRARY_PATH" \
+        "my run" "tab	here" 'so:me' 'foo,bar' 'back\slash' 'üml'
+    wait_until "apptainer: neither loop device nor squashfuse is left" 5 unmounted &&
+        ok "apptainer: neither loop device nor squashfuse is left"
+    # After KILL for ncbench the trial goes on, with what mounts its image, until the session does.
+    root="image: $T/root.sif"
+    scenario "$T/killed.yaml" apptainer "[$payload, print, started, sleep, '3']"
+    rm -rf "$T/results/rt-apptainer"
+    ncbench run --blocks 1 --progress=none "$T/killed.yaml" >"$OUT" 2>"$ERR" &
+    pid=$!
+    mounted() { S=$(echo "$T"/results/rt-apptainer/*) && grep -qs started "$S"/trials/*.arm/rank00000.out; }
+    wait_until "apptainer: its trial starts" 30 mounted
+    check "apptainer: the image is mounted" test -n "$(mounters)"
+    kill -KILL $pid
+    { wait $pid; } 2>/dev/null
+    check "apptainer: a session that was killed goes on" ncbench run --resume "$S" --progress=none
+    wait_until "apptainer: and what it left is gone" 5 unmounted && ok "apptainer: and what it left is gone"
+else
+    skip "apptainer on a SIF" "does not work here: $(tail -n 1 "$T/why" 2>/dev/null || echo no apptainer)"
+fi
 
 # ---- crun itself, where this machine would take runc -------------------------------------------
 if [ -e /sys/fs/cgroup/unified/cgroup.controllers ] && command -v crun >/dev/null &&
@@ -310,6 +341,48 @@ runtime_failed|[ERROR] Could not acquire rootfs lock
 runtime_failed|[ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1
 EOF
 rm "$shim"/script/*
+
+# ---- apptainer, in the same way -----------------------------------------------------------------
+cp tests/shims/apptainer "$shim/apptainer"
+echo SIF >"$T/fake.sif"
+for root in "image: $T/fake.sif" "rootfs: $T/root"; do
+    own=$apptainers_own
+    [ "${root%%:*}" = rootfs ] || own="$own|LD_LIBRARY_PATH"
+    environment apptainer "$own"
+    NOT_EXECUTABLE=/etc/passwd exit_codes apptainer
+    nothing_survives apptainer
+done
+root="image: $T/fake.sif"
+while IFS='|' read -r rc want fragment; do
+    printf '%s\n' "$fragment" >"$shim/script/exec.err"
+    echo "$rc" >"$shim/script/exec.rc"
+    EVENTS=required scenario "$T/f.yaml" apptainer "[$payload, hello, done, '0']"
+    session "$T/f.yaml" --only runtime=arm
+    equal "apptainer: $fragment" "$(field arm .outcome)" "$want"
+    field arm '.reasons | join(" ")' >"$T/reason"
+    check "apptainer: the reason tells" grep -qF "$fragment" "$T/reason"
+done <<'EOF'
+255|unavailable|FATAL:   While checking container encryption: could not open image /x.sif: image format not recognized
+255|unavailable|FATAL:   container creation failed: image driver mount failure: image driver squashfuse_ll instance exited with error: squashfuse_ll exited: fuse: failed to open /dev/fuse: Permission denied
+255|runtime_failed|FATAL:   failed to set working directory: chdir /nosuch: no such file or directory
+1|runtime_failed|ERROR  : Requesting capability set 0x000001ffffffffff while permitted capability set is 0x000001fffeffffff
+1|unavailable|Error for command "exec": unknown flag: --nosuch
+EOF
+rm "$shim"/script/exec.*
+EVENTS=required EXTRA='    options: [--nosuch]' scenario "$T/f.yaml" apptainer "[$payload, exit, '0']"
+session "$T/f.yaml" --only runtime=arm
+equal "apptainer: an option that it lacks" "$(field arm .outcome)" unavailable
+# It would do nothing, without a word.
+EXTRA='    options: [--nv]' scenario "$T/f.yaml" apptainer "[$payload, exit, '0']"
+if [ -e /dev/nvidiactl ]; then skip "apptainer: --nv without a GPU" "there is one"; else
+    check_rc 4 "apptainer: --nv without a GPU" ncbench check "$T/f.yaml"
+    match "apptainer: what is missing" 'option --nv, but /dev/nvidiactl does not exist' "$ERR"
+fi
+rm "$T/fake.sif"
+scenario "$T/f.yaml" apptainer "[$payload, exit, '0']"
+check_rc 4 "apptainer: no image" ncbench check "$T/f.yaml"
+match "apptainer: and what makes one" 'image build --sif FILE' "$ERR"
+root="image: $T/fake.sqsh"
 
 # Two sessions at once, from one image, into one folder: no container is shared, none is left.
 rm -rf "$shim/log"

@@ -1,5 +1,6 @@
 /* What differs between two arms: class by class, what decides, what is excused, what is only told.
  * Above all: bare metal against Podman on a machine that is set up well must be comparable. */
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "harness/analysis.h"
 #include "harness/comparability.h"
@@ -90,19 +91,25 @@ struct fixture {
     const struct comparability *env;
 };
 
-/* Six blocks; the arm's environment is taken over. */
-static void make(struct fixture *f, json_t *arm)
+/* Six blocks; both environments are taken over. */
+static void make_both(struct fixture *f, json_t *reference, json_t *arm)
 {
     *f = (struct fixture){0};
     fixture_study(&f->study, "[6]", false);
     for (int block = 1; block <= 6; block++) {
         double step = 1 + .0001 * block;
-        fixture_add(&f->records,
-                    (struct fixture_trial){"c00", "bare", block, 0, OUTCOME_OK, step, env(bare)});
+        fixture_add(&f->records, (struct fixture_trial){"c00", "bare", block, 0, OUTCOME_OK, step,
+                                                        json_deep_copy(reference)});
         fixture_add(&f->records, (struct fixture_trial){"c00", "podman", block, 0, OUTCOME_OK, step,
                                                         json_deep_copy(arm)});
     }
+    json_decref(reference);
     json_decref(arm);
+}
+
+static void make(struct fixture *f, json_t *arm)
+{
+    make_both(f, env(bare), arm);
 }
 
 static void analyse(struct fixture *f)
@@ -296,6 +303,35 @@ static void variables_of_gpu_toolkits_are_treatment(void)
         CU_ASSERT_EQUAL(found->class, rows[i].label ? ITEM_TREATMENT : ITEM_ALLOCATION);
         release(&f);
         free(more);
+    }
+}
+
+/* Without it no SIF could be compared with bare metal. */
+static void apptainers_search_path_is_treatment(void)
+{
+    static const struct {
+        const char *reference, *arm;
+        bool treatment;
+    } rows[] = {
+        {"", "'LD_LIBRARY_PATH':'/.singularity.d/libs',", true},
+        {"'LD_LIBRARY_PATH':'',", "'LD_LIBRARY_PATH':'/.singularity.d/libs',", true},
+        {"'LD_LIBRARY_PATH':'/x',", "'LD_LIBRARY_PATH':'/x:/.singularity.d/libs',", true},
+        {"'LD_LIBRARY_PATH':'/x:/.singularity.d/libs',", "'LD_LIBRARY_PATH':'/x',", true},
+        {"", "'LD_LIBRARY_PATH':'/x:/.singularity.d/libs',", false},
+        {"'LD_LIBRARY_PATH':'/x',", "'LD_LIBRARY_PATH':'/.singularity.d/libs',", false},
+        {"'LD_LIBRARY_PATH':'/x',", "'LD_LIBRARY_PATH':'/x/.singularity.d/libs',", false},
+        {"", "'LD_LIBRARY_PATH':'/.singularity.d/libs/x',", false},
+        {"", "'LD_PRELOAD':'/.singularity.d/libs',", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        auto_free char *reference = mem_printf("%s'OMP_NUM_THREADS'", rows[i].reference);
+        auto_free char *arm = mem_printf("%s'OMP_NUM_THREADS'", rows[i].arm);
+        make_both(&f, env_with(bare, "'OMP_NUM_THREADS'", reference),
+                  env_with(podman, "'OMP_NUM_THREADS'", arm));
+        analyse(&f);
+        CU_ASSERT_EQUAL(f.env->comparable, rows[i].treatment);
+        release(&f);
     }
 }
 
@@ -640,6 +676,7 @@ UNIT_MAIN({"a silent block hides no difference", a_silent_block_hides_no_differe
           {"libraries are known by what was asked for", libraries_are_known_by_what_was_asked_for},
           {"patterns excuse families", patterns_excuse_families},
           {"variables of gpu toolkits are treatment", variables_of_gpu_toolkits_are_treatment},
+          {"apptainer's search path is treatment", apptainers_search_path_is_treatment},
           {"differences that are none", differences_that_are_none},
           {"helpers of the gpu driver", helpers_of_the_gpu_driver},
           {"limits of GPUs", limits_of_gpus}, {"choices of the device", choices_of_the_device},
