@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "common/num.h"
 #include "harness/gate.h"
+#include "harness/launchers/slurm.h"
 #include "harness/session.h"
 #include "harness/session_end.h"
 #include "harness/verbs.h"
@@ -28,7 +29,9 @@ const struct option_spec run_options[] = {
     {"out", 'o', OPT_STRING, AT(out), NULL, 0, 0, "DIR",
      "results folder, instead of output.dir of the scenario"},
     {"resume", 0, OPT_STRING, AT(resume), NULL, 0, 0, "SESSION",
-     "go on with that session; without a directory behind it: the newest of FILE"},
+     "go on with that session; without a directory behind it: the newest of FILE; job: that of "
+     "this "
+     "job of Slurm, which was started again, or a new one where it had begun none"},
     {"allow-drift", 0, OPT_BOOL, AT(allow_drift), NULL, 0, 0, NULL,
      "resume though the scenario, the program, an image or the host has changed, as a new stratum"},
     {"only", 0, OPT_STRING, AT(only), NULL, 0, 0, "KEY=VALUE,…",
@@ -79,15 +82,41 @@ static int check_operands(const struct run_options *o, const struct strv *files,
                          files->items[1]);
     if (!files->count && (!o->resume || !strcmp(o->resume, "latest")))
         return error_set(err, NCBENCH_EXIT_USAGE, "no scenario given, expected run FILE");
+    if (!files->count && !strcmp(o->resume ? o->resume : "", "job"))
+        return error_set(err, NCBENCH_EXIT_USAGE, "--resume=job needs the scenario");
     if (o->resume && o->dry_run)
         return error_set(err, NCBENCH_EXIT_USAGE,
                          "--dry-run prints the plan of a scenario; that of a session is its "
                          "plan.jsonl");
-    if (o->resume && (o->only || o->blocks >= 0 || o->seed >= 0 || o->defines.count))
+    if (o->resume && strcmp(o->resume, "job") != 0 &&
+        (o->only || o->blocks >= 0 || o->seed >= 0 || o->defines.count))
         return error_set(err, NCBENCH_EXIT_USAGE,
                          "a resumed session keeps its plan: -D, --only, --blocks and --seed cannot "
                          "be given with --resume");
     return 0;
+}
+
+/* --resume=job: the options of a new session stand beside it; one that goes on has them already. */
+static int find_session_of_job(struct run_options *o, const char *scenario_path, struct error *err)
+{
+    struct scenario s = {0};
+    if (!o->resume || strcmp(o->resume, "job") != 0)
+        return 0;
+    if (!slurm_inside())
+        return error_set(err, NCBENCH_EXIT_USAGE, "--resume=job: this is no job of Slurm");
+    if (scenario_load(scenario_path, &o->defines, &s, err) == 0) {
+        auto_free char *folder = mem_printf("%s/%s", o->out ? o->out : s.output.dir, s.name);
+        free(o->resume);
+        o->resume = session_of_job(folder, getenv("SLURM_JOB_ID"));
+    }
+    scenario_release(&s);
+    if (o->resume && !err->code) {
+        strv_clear(&o->defines);
+        free(o->only);
+        o->only = NULL;
+        o->blocks = o->seed = -1;
+    }
+    return err->code ? -err->code : 0;
 }
 
 static int print_plan(const struct session_options *o, struct error *err)
@@ -173,7 +202,8 @@ int cmd_run(int argc, char **argv)
     options_defaults(run_options, &o);
     mend_resume(argc, argv, &args);
     if (options_parse(run_options, &o, (int)args.count, args.items, &files, &err) == 0 &&
-        check_operands(&o, &files, &err) == 0) {
+        check_operands(&o, &files, &err) == 0 &&
+        find_session_of_job(&o, files.count ? files.items[0] : NULL, &err) == 0) {
         log_set_level(o.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
         if (o.seed >= 0)
             strv_pushf(&o.defines, "sampling.seed=%lld", (long long)o.seed);

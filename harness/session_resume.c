@@ -26,6 +26,25 @@ char *session_newest(const char *folder)
     return NULL;
 }
 
+char *session_of_job(const char *folder, const char *job_id)
+{
+    auto_strv names = STRV_INIT;
+    auto_error struct error ignored = ERROR_INIT;
+    if (fs_list_dir(folder, &names, NCBENCH_EXIT_RESULTS, &ignored))
+        return NULL;
+    for (size_t i = names.count; i-- > 0;) {
+        auto_free char *path = mem_printf("%s/%s/session.json", folder, names.items[i]);
+        auto_json *summary = NULL;
+        auto_error struct error unreadable = ERROR_INIT;
+        if (json_read_file(path, NCBENCH_EXIT_RESULTS, &summary, &unreadable))
+            continue;
+        const char *job = json_read_str(summary, "slurm.job");
+        if (job && !strcmp(job, job_id))
+            return mem_printf("%s/%s", folder, names.items[i]);
+    }
+    return NULL;
+}
+
 static int find_dir(const struct session_options *o, struct session *s, struct error *err)
 {
     if (strcmp(o->resume, "latest") != 0) {

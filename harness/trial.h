@@ -160,6 +160,8 @@ void trial_step_wrap(struct trial_process *p, struct trial_facts *f);
 void trial_step_remove(struct trial_facts *f);
 /* Was it the scheduler? Then f->outcome and its reason are set. */
 bool trial_step_judge(struct trial_facts *f);
+/* Of a cancelled trial: was the job preempted or requeued? Then the first reason says so. */
+void trial_step_blame(struct trial_facts *f);
 /* The wait status of the task that explains the failure; status: srun's own. */
 int trial_step_status(const struct trial_facts *f, int status);
 void trial_step_record(const struct trial_facts *f, json_t *record);

@@ -381,6 +381,8 @@ void trial_judge(struct trial_facts *f)
         judge_with_hello(f);
     else
         judge_without_hello(f);
+    if (f->outcome == OUTCOME_CANCELLED)
+        trial_step_blame(f);
     if (f->outcome == OUTCOME_OK)
         check_gpu(f);
     if (f->strays.len)

@@ -151,6 +151,18 @@ bool trial_step_judge(struct trial_facts *f)
     return true;
 }
 
+void trial_step_blame(struct trial_facts *f)
+{
+    auto_str why = STR_INIT;
+    if (!trial_is_step(f) || !f->reasons.count ||
+        !slurm_is_taken_away(f->context->allocation, &why))
+        return;
+    str_appendf(&why, ": %s", f->reasons.items[0]);
+    free(f->reasons.items[0]);
+    f->reasons.items[0] = str_steal(&why);
+    f->word.job_over = true;
+}
+
 int trial_step_status(const struct trial_facts *f, int status)
 {
     if (status == 0 || !WIFEXITED(status))

@@ -40,8 +40,8 @@ int events_file_open(struct events_file *f, const char *dir, int rank, struct er
     else
         snprintf(name, sizeof name, EVENTS_FILE_FMT, rank);
     f->path = mem_printf("%s/%s", dir, name);
-    f->fd = open(f->path,
-                 O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (f->shared ? 0 : O_EXCL), 0644);
+    f->fd =
+        open(f->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (f->shared ? 0 : O_EXCL), 0644);
     if (f->fd >= 0)
         return 0;
     error_errno(err, NANOCHAT_EXIT_WRITE, errno, "cannot create %s", f->path);

@@ -23,6 +23,7 @@ struct slurm_allocation {
     char *version;         /* of srun: "slurm 22.05.8" */
     int64_t cpus_per_node; /* the least of all nodes; 0: unknown */
     double end_s;          /* of its time, clock_mono_s; 0: no limit, or unknown */
+    int64_t restarts;      /* how often Slurm had started the job again before this start */
 };
 
 /* 4: this is no allocation, Slurm does not answer, or the job does not run. */
@@ -33,6 +34,12 @@ bool slurm_inside(void);
 /* Is the job still running, with all its nodes up, as Slurm says now? Else *why in words. When
  * Slurm does not answer it counts as running: a step will tell. full: look at the nodes too. */
 bool slurm_is_usable(const struct slurm_allocation *a, bool full, struct str *why);
+
+/* Was the job preempted or requeued since it started, as Slurm says now? Then *why in words. It may
+ * be running still, for its grace time. */
+bool slurm_is_taken_away(const struct slurm_allocation *a, struct str *why);
+/* The same by squeue's columns RestartCnt and PreemptTime ("1 2026-12-01T15:44:51", "0 N/A"). */
+bool slurm_read_taken_away(const char *columns, const struct slurm_allocation *a, struct str *why);
 
 /* "1-02:03:04", "02:03", "UNLIMITED": seconds, or negative for no limit or no number. */
 double slurm_parse_time(const char *text);

@@ -200,6 +200,9 @@ int slurm_open(struct slurm_allocation *a, struct error *err)
         return error_hint(err, "`ncbench sbatch FILE --submit` makes it a job; salloc works too");
     }
     a->job_id = mem_strdup(getenv("SLURM_JOB_ID"));
+    const char *restarts = getenv("SLURM_RESTART_COUNT");
+    if (!restarts || !num_parse_i64(restarts, &a->restarts))
+        a->restarts = 0;
     a->cpus_per_node = slurm_least_cpus(getenv("SLURM_JOB_CPUS_PER_NODE"));
     auto_str line = STR_INIT, version = STR_INIT, why = STR_INIT;
     if (ask_job(a->job_id, &line, err) || read_job(a, line.data, err) ||
@@ -232,6 +235,30 @@ static bool all_up(const struct slurm_allocation *a, struct str *why)
     return true;
 }
 
+bool slurm_read_taken_away(const char *columns, const struct slurm_allocation *a, struct str *why)
+{
+    long long restarts = 0;
+    char preempted[32] = "";
+    if (sscanf(columns, "%lld %31s", &restarts, preempted) < 1)
+        return false;
+    /* a time, and not "N/A", "None" or "Unknown" */
+    const bool is_preempted = *preempted >= '0' && *preempted <= '9';
+    if (!is_preempted && restarts <= a->restarts)
+        return false;
+    str_appendf(why, "job %s of Slurm was %s", a->job_id, is_preempted ? "preempted" : "requeued");
+    return true;
+}
+
+bool slurm_is_taken_away(const struct slurm_allocation *a, struct str *why)
+{
+    auto_str out = STR_INIT;
+    auto_error struct error ignored = ERROR_INIT; /* a squeue without these columns: nobody knows */
+    if (ask("squeue --noheader --Format=RestartCnt:12,PreemptTime:24 --jobs", a->job_id, &out,
+            &ignored))
+        return false;
+    return slurm_read_taken_away(out.data, a, why);
+}
+
 bool slurm_is_usable(const struct slurm_allocation *a, bool full, struct str *why)
 {
     auto_str line = STR_INIT;
@@ -242,7 +269,10 @@ bool slurm_is_usable(const struct slurm_allocation *a, bool full, struct str *wh
         str_appendf(why, "job %s of Slurm is over", a->job_id);
         return false;
     }
-    if (!str_starts_with(line.data, "RUNNING")) {
+    const bool running = str_starts_with(line.data, "RUNNING");
+    if ((full || !running) && slurm_is_taken_away(a, why))
+        return false;
+    if (!running) {
         str_appendf(why, "job %s of Slurm is %.*s", a->job_id,
                     line.len ? (int)strcspn(line.data, "|") : 4, line.len ? line.data : "over");
         return false;

@@ -173,4 +173,7 @@ drift 'another image' 'not what it was: .*c00.bare: sha256:old, now none'
 check_rc 8 'no such session' ncbench run --resume "$T/nowhere/x"
 check_rc 2 'a resumed session keeps its plan' ncbench run --resume "$S" --blocks 3
 check_rc 2 'nothing to resume' ncbench run --resume
+check_rc 2 "a job's session, outside of Slurm" env -u SLURM_JOB_ID ncbench run --resume=job "$T/real.yaml"
+match '… says so' 'this is no job of Slurm' "$ERR"
+check_rc 2 "a job's session of no scenario" env SLURM_JOB_ID=7 ncbench run --resume=job
 finish

@@ -18,6 +18,12 @@ fi
 
 for variable in $(compgen -v SLURM_; compgen -v SRUN_); do unset "$variable"; done
 export MINISLURM_PRIVATE_DIRS="/var/lib/containers /run"
+# Jobs of the partition `high` take the nodes of the others: those go back into the queue, or are ended.
+export MINISLURM_EXTRA="PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=low Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=polite Nodes=ALL PriorityTier=1 PreemptMode=CANCEL GraceTime=20
+PartitionName=high Nodes=ALL PriorityTier=10"
 CLUSTER=$T/slurm
 down() { tools/minislurm stop "$CLUSTER" >/dev/null 2>&1; }
 trap 'down; ncbench image rm localhost/ncbench/slurm-test:latest >/dev/null 2>&1; rm -rf "$T"' EXIT
@@ -232,6 +238,14 @@ ended() {
     cat "$T/rc"
 }
 
+nano pernode 3 2 ''
+sed -i 's/nodes \* 32/nodes * 64/; s/ranks_per_node: 1/ranks_per_node: 2/' "$T/pernode.yaml"
+check "ranks of a node share their files" in_job -N2 -c2 -- timeout 60 ncbench run "$T/pernode.yaml" --out "$R" --progress none --blocks 1 -D output.trial_files=per-node
+S=$(tail -n 1 "$OUT")
+equal "… a file of each kind a node" "$(cd "$S/trials/c00.b00.bare" && echo events.* node*)" \
+    'events.node00000.jsonl events.node00001.jsonl node00000.err node00000.out node00001.err node00001.out'
+equal "… with all that four ranks said" "$(field 1 '"\(.outcome) \(.ranks) \(.events.files) \(.events.bad_lines) \(.exit.codes | length)"')" 'ok 4 2 0 4'
+
 nano cancel 1000000 2 ''
 sed -i 's/trial: 60s/trial: 8s/' "$T/cancel.yaml"
 background cancel -N2 -c1
@@ -288,6 +302,54 @@ sed -i 's/num_iterations: 1000000/num_iterations: 20/' "$S/scenario.yaml"
 check "it goes on in the next job" in_job -N4 -c1 -- timeout 60 ncbench run --resume "$S" --allow-drift --progress none
 equal "… complete" "$(jq -r .state "$S/session.json")" complete
 equal "… with both attempts on record" "$(jq -r .outcome "$S/trials.jsonl" | tr '\n' ' ')" 'unavailable ok '
+
+# ---- a job is requeued or preempted, and its session goes on -----------------------------------------------
+# taken_job NAME PARTITION: a job of four blocks, until its second trial runs; sets job, S, first (its first record)
+taken_job() {
+    nano "$1" 300 2 ''
+    check "$1: a job script" ncbench sbatch "$T/$1.yaml" -D launch.slurm.time_limit=10m -D "launch.slurm.partition=$2" --out "$R" --run=--blocks=4 -o "$T/$1.sh"
+    job=$(cd "$T" && sbatch --parsable --output="$T/$1.out" "$T/$1.sh")
+    wait_until "$1: its second trial runs" 90 second_trial_runs "$1"
+    first=$(head -n 1 "$S/trials.jsonl")
+    mkdir -p "$R/$1/29990101T000000Z-ffff" # another job's, and newer
+    echo '{"slurm": {"job": "999999"}, "state": "incomplete"}' >"$R/$1/29990101T000000Z-ffff/session.json"
+}
+second_trial_runs() { newest "$1" && [ -s "$S/trials.jsonl" ] && grep -qs '"step"' "$S"/trials/c00.b01*/events.rank00001.jsonl; }
+job_is() { [ "$(squeue -h -j "$1" -o %T 2>/dev/null)" = "$2" ]; }
+# Slurm waits two minutes before it starts such a job again: now.
+start_again() {
+    wait_until "the job waits for its start" 60 job_is "$job" PENDING
+    scontrol update jobid="$job" StartTime=now
+}
+goes_on() { # WHAT REASON
+    wait_until "$1: the job ends" 120 job_is "$job" ''
+    equal "$1: the session is complete" "$(jq -r .state "$S/session.json")" complete
+    equal "$1: four trials are ok, one was taken away" "$(jq -r .outcome "$S/trials.jsonl" | sort | uniq -c | tr -s ' ' | tr '\n' ';')" ' 1 cancelled; 4 ok;'
+    match "$1: … by its reason" "^job $2: " <(jq -r 'select(.outcome == "cancelled").reasons[0]' "$S/trials.jsonl")
+    equal "$1: what was measured stands" "$(head -n 1 "$S/trials.jsonl")" "$first"
+    equal "$1: and is not measured again" "$(jq -r 'select(.outcome == "ok").block' "$S/trials.jsonl" | sort | tr '\n' ' ')" '0 1 2 3 '
+}
+
+taken_job requeued debug
+check "scontrol requeue" scontrol requeue "$job"
+start_again
+goes_on "a requeued job" "$job of Slurm was requeued"
+match "… which said so" "job $job of Slurm was requeued: no more trials here" "$T/requeued.out"
+equal "… and began no other session" "$(ls "$R/requeued" | wc -l)" 2
+
+taken_job preempted low
+check "a job that takes its nodes" sbatch --wait -p high -N4 --exclusive --output=/dev/null --wrap true
+start_again
+goes_on "a preempted job" "$job of Slurm was preempted"
+
+taken_job evicted polite
+check "a job that takes its nodes, after a grace time" sbatch --wait -p high -N4 --exclusive --output=/dev/null --wrap true
+wait_until "it is ended" 60 job_is "$job" ''
+match "within the grace time no other trial is begun" "job $job of Slurm was preempted: no more trials here" "$T/evicted.out"
+match "… the last one was taken away" '^(ok )+cancelled $' <(jq -r .outcome "$S/trials.jsonl" | tr '\n' ' ')
+preempted=$job
+job=$(sbatch --parsable --output="$T/evicted.out" "$T/evicted.sh" "$S")
+goes_on "the next job with that session" "$preempted of Slurm was preempted"
 
 # ---- the end of the allocation is near ------------------------------------------------------------------
 mkdir "$T/shim"

@@ -29,6 +29,32 @@ static void times(void)
     CU_ASSERT_EQUAL(slurm_least_cpus("many"), 0);
 }
 
+/* squeue's columns RestartCnt and PreemptTime, as Slurm 22.05 prints them. */
+static void taken_away(void)
+{
+    static const struct {
+        const char *columns, *why;
+        int64_t restarts;
+    } cases[] = {
+        {"0           N/A                     \n", NULL, 0},
+        {"1           N/A                     \n", "job 7 of Slurm was requeued", 0},
+        {"1           N/A                     \n", NULL, 1},
+        {"1           2026-12-01T15:44:51     \n", "job 7 of Slurm was preempted", 0},
+        {"0           2026-12-01T15:45:11     \n", "job 7 of Slurm was preempted", 0},
+        {"2           None                    \n", "job 7 of Slurm was requeued", 1},
+        {"0           Unknown", NULL, 0},
+        {"2           ", "job 7 of Slurm was requeued", 1},
+        {"", NULL, 0},
+        {"Invalid job format specification", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_str why = STR_INIT;
+        const struct slurm_allocation a = {.job_id = "7", .restarts = cases[i].restarts};
+        CU_ASSERT_EQUAL(slurm_read_taken_away(cases[i].columns, &a, &why), cases[i].why != NULL);
+        CU_ASSERT_STR(why.data, cases[i].why ? cases[i].why : "");
+    }
+}
+
 /* The command line holds every size, whatever the environment says. */
 static void step(void)
 {
@@ -201,7 +227,7 @@ static void own_node(void)
     strv_release(&a.nodes);
 }
 
-UNIT_MAIN({"times and CPUs as Slurm writes them", times}, {"the command line of a step", step},
-          {"what srun says", words}, {"words of a shell", quoting},
-          {"processes of a trial and their ids", processes}, {"cells of one job", one_job},
-          {"the node that ncbench is on", own_node})
+UNIT_MAIN({"times and CPUs as Slurm writes them", times}, {"a job that is taken away", taken_away},
+          {"the command line of a step", step}, {"what srun says", words},
+          {"words of a shell", quoting}, {"processes of a trial and their ids", processes},
+          {"cells of one job", one_job}, {"the node that ncbench is on", own_node})
