@@ -7,7 +7,8 @@
  *   - writes rank<NNNNN>.out and .err into log_dir (node<NNNNN>… with NCBENCH_TRIAL_FILES=node), or
  *     lets the ranks inherit its streams;
  *   - forwards TERM, INT, HUP, USR1 and USR2 to the ranks; TERM, INT and HUP begin the end: after
- *     grace_s, or at a second one of them, what is still there is killed;
+ *     grace_s, or at a second one of them, what is still there is killed; those that come within
+ * two seconds are one, because a client of a runtime hands on what our group gets as well;
  *   - ends all ranks when one fails (TERM, grace_s, KILL);
  *   - leaves no process behind: ranks die with the launcher, what a rank started dies with the
  *     rank, and what escaped from its group is adopted (child subreaper) and killed at the end.
