@@ -35,9 +35,8 @@ const struct option_spec image_options[] = {
      "/bin/sh is put in as well, which enroot needs; without --name nothing goes into podman's "
      "store"},
     {"sif", 0, OPT_STRING, offsetof(struct image_options, sif), NULL, 0, 0, "FILE",
-     "write the root file system as a SIF, by apptainer or singularity; without --name nothing "
-     "goes "
-     "into podman's store"},
+     "write the root file system as a SIF, by apptainer or singularity; without --name "
+     "nothing goes into podman's store"},
     {"nanochat", 0, OPT_STRING, offsetof(struct image_options, nanochat), NULL, 0, 0, "PATH",
      "the program to put in; default: the one beside ncbench, else the one on PATH"},
     {"no-cuda", 0, OPT_BOOL, offsetof(struct image_options, no_cuda), NULL, 0, 0, NULL,

@@ -29,9 +29,8 @@ const struct option_spec run_options[] = {
     {"out", 'o', OPT_STRING, AT(out), NULL, 0, 0, "DIR",
      "results folder, instead of output.dir of the scenario"},
     {"resume", 0, OPT_STRING, AT(resume), NULL, 0, 0, "SESSION",
-     "go on with that session; without a directory behind it: the newest of FILE; job: that of "
-     "this "
-     "job of Slurm, which was started again, or a new one where it had begun none"},
+     "go on with that session; without a directory behind it: the newest of FILE; job: the one of "
+     "this Slurm job, which was started again, or a new one where it had begun none"},
     {"allow-drift", 0, OPT_BOOL, AT(allow_drift), NULL, 0, 0, NULL,
      "resume though the scenario, the program, an image or the host has changed, as a new stratum"},
     {"only", 0, OPT_STRING, AT(only), NULL, 0, 0, "KEY=VALUE,…",
@@ -75,6 +74,11 @@ static void mend_resume(int argc, char *const *argv, struct strv *out)
     }
 }
 
+static bool resumes_job(const struct run_options *o)
+{
+    return o->resume && !strcmp(o->resume, "job");
+}
+
 static int check_operands(const struct run_options *o, const struct strv *files, struct error *err)
 {
     if (files->count > 1)
@@ -82,13 +86,13 @@ static int check_operands(const struct run_options *o, const struct strv *files,
                          files->items[1]);
     if (!files->count && (!o->resume || !strcmp(o->resume, "latest")))
         return error_set(err, NCBENCH_EXIT_USAGE, "no scenario given, expected run FILE");
-    if (!files->count && !strcmp(o->resume ? o->resume : "", "job"))
+    if (!files->count && resumes_job(o))
         return error_set(err, NCBENCH_EXIT_USAGE, "--resume=job needs the scenario");
     if (o->resume && o->dry_run)
         return error_set(err, NCBENCH_EXIT_USAGE,
                          "--dry-run prints the plan of a scenario; that of a session is its "
                          "plan.jsonl");
-    if (o->resume && strcmp(o->resume, "job") != 0 &&
+    if (o->resume && !resumes_job(o) &&
         (o->only || o->blocks >= 0 || o->seed >= 0 || o->defines.count))
         return error_set(err, NCBENCH_EXIT_USAGE,
                          "a resumed session keeps its plan: -D, --only, --blocks and --seed cannot "
@@ -100,14 +104,14 @@ static int check_operands(const struct run_options *o, const struct strv *files,
 static int find_session_of_job(struct run_options *o, const char *scenario_path, struct error *err)
 {
     struct scenario s = {0};
-    if (!o->resume || strcmp(o->resume, "job") != 0)
+    if (!resumes_job(o))
         return 0;
     if (!slurm_inside())
         return error_set(err, NCBENCH_EXIT_USAGE, "--resume=job: this is no job of Slurm");
     if (scenario_load(scenario_path, &o->defines, &s, err) == 0) {
         auto_free char *folder = mem_printf("%s/%s", o->out ? o->out : s.output.dir, s.name);
         free(o->resume);
-        o->resume = session_of_job(folder, getenv("SLURM_JOB_ID"));
+        o->resume = session_newest(folder, getenv("SLURM_JOB_ID"));
     }
     scenario_release(&s);
     if (o->resume && !err->code) {

@@ -243,18 +243,24 @@ static int number_of_name(const char *name, const char *prefix)
     return *rest || number < 0 || number > RANK_MAX ? -1 : (int)number;
 }
 
+/* The events of a rank, made at first sight; items stay in the order of ranks. */
 static struct rank_events *rank_slot(struct trial_events *t, int rank)
 {
-    if (rank >= 0 && (size_t)rank < t->n_places && t->places[rank])
-        return &t->items[t->places[rank] - 1];
-    while (t->n_places <= (size_t)rank) {
-        mem_grow((void **)&t->places, &t->places_cap, t->n_places, sizeof *t->places);
-        t->places[t->n_places++] = 0;
+    size_t low = 0, high = t->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (t->items[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    struct rank_events fresh = {.rank = rank, .last_t_s = NAN};
+    if (low < t->count && t->items[low].rank == rank)
+        return &t->items[low];
+    const struct rank_events fresh = {.rank = rank, .last_t_s = NAN};
     vec_push(t, fresh);
-    t->places[rank] = t->count;
-    return &t->items[t->count - 1];
+    memmove(&t->items[low + 1], &t->items[low], (t->count - 1 - low) * sizeof *t->items);
+    t->items[low] = fresh;
+    return &t->items[low];
 }
 
 void trial_events_parse_shared(const char *text, size_t len, struct trial_events *out)
@@ -298,12 +304,6 @@ static int load_file(const char *dir, const char *name, struct trial_events *out
     return 0;
 }
 
-static int by_rank(const void *a, const void *b)
-{
-    const struct rank_events *x = a, *y = b;
-    return (x->rank > y->rank) - (x->rank < y->rank);
-}
-
 int trial_events_load(const char *dir, struct trial_events *out, struct error *err)
 {
     *out = (struct trial_events){0};
@@ -315,11 +315,6 @@ int trial_events_load(const char *dir, struct trial_events *out, struct error *e
             trial_events_release(out);
             return -err->code;
         }
-    if (out->count)
-        qsort(out->items, out->count, sizeof *out->items, by_rank);
-    free(out->places); /* of the order before */
-    out->places = NULL;
-    out->n_places = out->places_cap = 0;
     return 0;
 }
 
@@ -328,7 +323,6 @@ void trial_events_release(struct trial_events *e)
     for (size_t i = 0; i < e->count; i++)
         rank_events_release(&e->items[i]);
     free(e->items);
-    free(e->places);
     *e = (struct trial_events){0};
 }
 

@@ -77,7 +77,6 @@ struct trial_events {
     int64_t files;
     int64_t nobodys_lines; /* of shared files: nothing, or no rank, could be read from them */
     int64_t torn_files;
-    size_t *places, n_places, places_cap; /* while they are read: of a rank, its item's place + 1 */
 };
 
 /* All event files of a directory; none is not an error. */
@@ -88,8 +87,7 @@ bool trial_events_hello(const struct trial_events *e); /* did any rank say hello
 /* The text of a rank's own file into out (which must be zeroed); never fails. */
 void rank_events_parse(const char *text, size_t len, struct rank_events *out);
 void rank_events_release(struct rank_events *e);
-/* The text of a file that ranks share into out (which must be zeroed), in the order in which they
- * appear; never fails. */
+/* The text of a file that ranks share, added to out; never fails. */
 void trial_events_parse_shared(const char *text, size_t len, struct trial_events *out);
 const struct phase_event *rank_events_phase(const struct rank_events *e, const char *name);
 

@@ -15,13 +15,10 @@ static const struct verb verbs[] = {
     {"image", cmd_image, image_options, "build|import SOURCE|list|rm NAME...",
      "the local build as a container image; imports of others, timed",
      "`image build` puts nanochat and the closure of its shared libraries into podman's store as "
-     "an "
-     "image, into a directory (--dir), an OCI archive (--archive) or layout (--layout), a squashfs "
-     "(--squashfs) or a SIF (--sif): the same bytes as bare metal, with no registry. The same "
-     "build "
-     "gives the same digest; the bytes of a SIF are apptainer's, and only from 1.5 on the same "
-     "each "
-     "time.\n\n"
+     "an image, into a directory (--dir), an OCI archive (--archive) or layout (--layout), a "
+     "squashfs (--squashfs) or a SIF (--sif): the same bytes as bare metal, with no registry. The "
+     "same build gives the same digest; the bytes of a SIF are apptainer's, and the same each time "
+     "only from 1.5 on.\n\n"
      "`image import` brings an OCI archive or a registry's image into the store of podman or "
      "docker (--runtime), or makes a file of it for enroot or apptainer (--output), and tells how "
      "long that took: cold with --cold, else with what the runtime has already. Jobs that import "

@@ -75,7 +75,7 @@ int plan_power(const struct scenario *s, const struct plan *plan, const char *se
                struct str *out, struct error *err)
 {
     auto_free char *folder = mem_printf("%s/%s", s->output.dir, s->name);
-    auto_free char *newest = session ? NULL : session_newest(folder);
+    auto_free char *newest = session ? NULL : session_newest(folder, NULL);
     if (s->n_runtimes < 2)
         return 0;
     if (!session && !newest) {

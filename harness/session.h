@@ -94,10 +94,9 @@ void session_put_runtimes(struct session *s);
 /* What a killed ncbench left running: processes that bear the session's mark, and containers of
  * trials that never got a record. Exit 4 for what cannot be ended. */
 int session_sweep(struct session *s, struct error *err);
-/* Newest session in a scenario's folder, or NULL; caller frees. */
-char *session_newest(const char *folder);
-/* The newest one that a job of Slurm has run; NULL: none. Caller frees. */
-char *session_of_job(const char *folder, const char *job_id);
+/* Newest session in a scenario's folder, or NULL; caller frees. job_id: of those that this job of
+ * Slurm ran last; NULL: of all. */
+char *session_newest(const char *folder, const char *job_id);
 /* Is the process that session.json names still running here? */
 bool session_is_alive(const json_t *summary);
 /* Identity of this process and host into the summary (pid, pid_start_ticks, host, boot_id). */

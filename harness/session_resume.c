@@ -12,7 +12,17 @@
 #include <string.h>
 #include <unistd.h>
 
-char *session_newest(const char *folder)
+static bool is_of_job(const char *summary_path, const char *job_id)
+{
+    auto_json *summary = NULL;
+    auto_error struct error unreadable = ERROR_INIT;
+    if (json_read_file(summary_path, NCBENCH_EXIT_RESULTS, &summary, &unreadable))
+        return false;
+    const char *job = json_read_str(summary, "slurm.job");
+    return job && !strcmp(job, job_id);
+}
+
+char *session_newest(const char *folder, const char *job_id)
 {
     auto_strv names = STRV_INIT;
     auto_error struct error ignored = ERROR_INIT;
@@ -20,26 +30,7 @@ char *session_newest(const char *folder)
         return NULL;
     for (size_t i = names.count; i-- > 0;) { /* names begin with the time */
         auto_free char *summary = mem_printf("%s/%s/session.json", folder, names.items[i]);
-        if (fs_exists(summary))
-            return mem_printf("%s/%s", folder, names.items[i]);
-    }
-    return NULL;
-}
-
-char *session_of_job(const char *folder, const char *job_id)
-{
-    auto_strv names = STRV_INIT;
-    auto_error struct error ignored = ERROR_INIT;
-    if (fs_list_dir(folder, &names, NCBENCH_EXIT_RESULTS, &ignored))
-        return NULL;
-    for (size_t i = names.count; i-- > 0;) {
-        auto_free char *path = mem_printf("%s/%s/session.json", folder, names.items[i]);
-        auto_json *summary = NULL;
-        auto_error struct error unreadable = ERROR_INIT;
-        if (json_read_file(path, NCBENCH_EXIT_RESULTS, &summary, &unreadable))
-            continue;
-        const char *job = json_read_str(summary, "slurm.job");
-        if (job && !strcmp(job, job_id))
+        if (job_id ? is_of_job(summary, job_id) : fs_exists(summary))
             return mem_printf("%s/%s", folder, names.items[i]);
     }
     return NULL;
@@ -60,7 +51,7 @@ static int find_dir(const struct session_options *o, struct session *s, struct e
         if (scenario_load(o->scenario_path, &o->defines, &wanted, err) == 0) {
             auto_free char *folder =
                 mem_printf("%s/%s", o->out ? o->out : wanted.output.dir, wanted.name);
-            s->shown = session_newest(folder);
+            s->shown = session_newest(folder, NULL);
             if (!s->shown)
                 error_set(err, NCBENCH_EXIT_RESULTS, "%s: no session to resume", folder);
         }

@@ -29,7 +29,7 @@ static int find(const char *path, struct session_view *v, char **trial, struct e
         v->dir = steal(&clean);
         return 0;
     }
-    v->dir = session_newest(clean);
+    v->dir = session_newest(clean, NULL);
     char *slash = strrchr(clean, '/');
     if (v->dir || !trial || !slash)
         return v->dir ? 0 : error_set(err, NCBENCH_EXIT_RESULTS, "%s: no session is there", path);

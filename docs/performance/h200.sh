@@ -9,7 +9,7 @@
 # 92d63d4, whose fp8 it is) and BENCH_TORCH (a program that times their steps and prints a line of JSON:
 # CHECKOUT oct|new DEPTH BATCH ACCUM STEPS, FP8=1 in the environment for fp8), DATA and TOKENIZER (for loss).
 set -u
-OUT=${1:?usage: h200.sh OUT throughput|loss}
+OUT=${1:?usage: h200.sh OUT compile|throughput|loss}
 NANOCHAT=${NANOCHAT:-bin/nanochat}
 export NANOCHAT_BASE_DIR=${NANOCHAT_BASE_DIR:-$(mktemp -d)}
 mkdir -p "$OUT"

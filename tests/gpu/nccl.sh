@@ -195,8 +195,8 @@ lose() { # WHAT NAME SIGNAL TIMEOUT REGEX EXTRA_ENV-OF-RANK-0 … of rank 1
     wait $second 2>/dev/null
 }
 if [ -z "$SHARED" ]; then
-lose "killed peer" killed KILL 60s 'lost rank 1 in .*step [0-9]+: its process [0-9]+ is dead' "" ""
-lose "stopped peer" stopped STOP 5s 'lost rank 1 in .*step [0-9]+: process [0-9]+ did not arrive within 5 s' "" ""
+    lose "killed peer" killed KILL 60s 'lost rank 1 in .*step [0-9]+: its process [0-9]+ is dead' "" ""
+    lose "stopped peer" stopped STOP 5s 'lost rank 1 in .*step [0-9]+: process [0-9]+ did not arrive within 5 s' "" ""
 fi
 
 port=$(free_port)
